@@ -1,0 +1,1 @@
+"""Measurements, with the peers in the same run."""

@@ -1,0 +1,1 @@
+"""The partition map and the routers that use it."""

@@ -1,0 +1,30 @@
+"""Lengths of time as users write them, in microseconds."""
+
+from __future__ import annotations
+
+UNITS_US = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": 86_400_000_000,
+    "WEEK": 604_800_000_000,
+}
+"""Months and years are missing on purpose: their length depends on where they start."""
+
+DURATION_HINT = "as in 10 MINUTES; units run from MICROSECONDS to WEEKS"
+
+
+def duration_us(number: str, unit: str) -> int | None:
+    """Microseconds in `number unit`, or None when that is no length of time.
+
+    >>> duration_us("10", "minutes")
+    600000000
+    >>> duration_us("1", "MONTH")
+    """
+    word = unit.upper()
+    size = UNITS_US.get(word) or UNITS_US.get(word.removesuffix("S"))
+    if size is None or not (number.isascii() and number.isdigit()):
+        return None
+    return int(number) * size

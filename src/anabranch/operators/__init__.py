@@ -1,0 +1,1 @@
+"""Vectorised kernels on Arrow columns, one per file."""

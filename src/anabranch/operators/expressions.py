@@ -1,0 +1,71 @@
+"""Expressions that span streams, evaluated by DuckDB on Arrow columns.
+
+The text comes from the binder, which lets only allow-listed expressions through; the connection
+has no access to files or extensions all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import duckdb
+import pyarrow as pa
+
+from anabranch.operators.arrow_types import arrow_type
+from anabranch.plan.logical import Output
+
+
+def filter_rows(rows: pa.Table, predicates: Sequence[str]) -> pa.Table:
+    """Rows for which every predicate is true."""
+    if not predicates or not rows.num_rows:
+        return rows
+    where = " AND ".join(f"({p})" for p in predicates)
+    return _connection().from_arrow(rows).query("rows", f"SELECT * FROM rows WHERE {where}").to_arrow_table()
+
+
+def project(rows: pa.Table, outputs: Sequence[Output]) -> pa.Table:
+    """The columns of the result, in the types the binder promised."""
+    computed = [o for o in outputs if o.field is None]
+    if computed and rows.num_rows:
+        select = ", ".join(f"{o.sql} AS c{i}" for i, o in enumerate(computed))
+        values = _connection().from_arrow(rows).query("rows", f"SELECT {select} FROM rows").to_arrow_table()
+    by_name = {id(o): i for i, o in enumerate(computed)}
+    columns = []
+    for output in outputs:
+        kind = arrow_type(output.type)
+        if output.field is not None:
+            column = rows.column(f"{output.field[0]}.{output.field[1]}")
+        elif rows.num_rows:
+            column = values.column(by_name[id(output)])
+        else:
+            column = pa.chunked_array([pa.array([], type=kind or pa.null())])
+        columns.append(column if kind is None or column.type == kind else column.cast(kind))
+    return pa.table(columns, names=[o.name for o in outputs])
+
+
+def join_rows(left: pa.Table, right: pa.Table, predicates: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Pairs (l, r) of row numbers that satisfy the predicates, in chunks.
+
+    Both tables carry `t` (largest time) and `d` (deadline) beside the columns of the predicates.
+    """
+    window = ["l.t <= r.d", "r.t <= l.d"]
+    where = " AND ".join([*window, *(f"({p})" for p in predicates)])
+    connection = _connection()
+    connection.register("l", left)
+    connection.register("r", right)
+    try:
+        pairs = connection.sql(f"SELECT l.l AS l, r.r AS r FROM l, r WHERE {where}")
+        yield from pairs.to_arrow_reader(1 << 20)
+    finally:
+        connection.unregister("l")
+        connection.unregister("r")
+
+
+@cache
+def _connection() -> duckdb.DuckDBPyConnection:
+    """One connection per worker process, one thread: the other cores have their own tasks."""
+    connection = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": "false"})
+    connection.execute("SET autoinstall_known_extensions = false")
+    connection.execute("SET lock_configuration = true")
+    return connection

@@ -1,0 +1,193 @@
+"""The window join: a site's plan evaluated on the rows of one batch.
+
+Symmetric, as purge–join–insert (papers/plan-migration.txt, section 2.1) on whole batches: the new
+rows of a node are (new left ⋈ all of the right) and (old left ⋈ new right); inserting happens when
+the batch commits, purging when a block expires. Rows arrive in any order inside the lateness,
+because a state only ever loses what no accepted row can reach any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.operators.expressions import filter_rows, project
+from anabranch.operators.match import match
+from anabranch.operators.order import Rows32
+from anabranch.operators.rows import RowSet, equal_or_unknown_false, int64s
+from anabranch.operators.theta_join import theta_match
+from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME
+from anabranch.plan.local_plan import JoinNode, LeafNode, LocalNode, LocalPlan
+
+FLUSH_ROWS = 1 << 20
+"""Gathered rows after which predicates run and results leave: bounds memory, amortises calls."""
+
+
+class QuotaExceeded(Exception):
+    """A query produced more than its quota allows in one batch."""
+
+
+class WindowJoin:
+    """One query's plan at one site, for one batch.
+
+    Parameters
+    ----------
+    plan
+        The compiled plan.
+    new
+        New rows of the batch, by input id.
+    old
+        Sets of rows kept from earlier batches, by state.
+    emit
+        Takes each table of results.
+    quota
+        Largest number of pairs a batch may examine.
+    """
+
+    def __init__(
+        self,
+        plan: LocalPlan,
+        *,
+        new: Mapping[int, RowSet],
+        old: Mapping[str, Sequence[RowSet]],
+        emit: Callable[[pa.Table], None],
+        quota: int,
+    ) -> None:
+        self._plan = plan
+        self._new = new
+        self._old = old
+        self._emit = emit
+        self._quota = quota
+        self.kept: dict[str, pa.RecordBatch] = {}
+        """New rows of each intermediate state."""
+        self.pairs = 0
+
+    def run(self) -> None:
+        root = self._plan.root
+        if isinstance(root, LeafNode):
+            self._emit_results(self._leaf_columns(root))
+            return
+        for rows in self._joined(root):
+            self._emit_results(rows)
+
+    def _emit_results(self, rows: pa.Table) -> None:
+        if rows.num_rows:
+            self._emit(project(rows, self._plan.query.outputs))
+
+    def _leaf_columns(self, leaf: LeafNode) -> pa.Table:
+        rows = self._new.get(leaf.input)
+        if rows is None:
+            return pa.table({})
+        return pa.table({name: rows.batch.column(physical) for name, physical in leaf.names.items()})
+
+    def _new_rows(self, node: LocalNode) -> RowSet | None:
+        """New rows of a node below the root; those of a join are kept as its state."""
+        if isinstance(node, LeafNode):
+            return self._new.get(node.input)
+        tables = [t for t in self._joined(node) if t.num_rows]
+        if not tables:
+            return None
+        names = [HASH, MAX_TIME, DEADLINE, *(node.names[c] for c in node.columns)]
+        joined = pa.concat_tables(tables).rename_columns(names).combine_chunks()
+        rows = RowSet.sorted(joined.to_batches()[0], MAX_TIME)
+        self.kept[node.state] = rows.batch
+        return rows
+
+    def _joined(self, node: JoinNode) -> Iterator[pa.Table]:
+        """New rows of a join, filtered, in pieces of bounded size."""
+        gathered: list[pa.RecordBatch] = []
+        size = 0
+        for rows in self._pairs(node):
+            gathered.append(rows)
+            size += rows.num_rows
+            if size >= FLUSH_ROWS:
+                yield self._filtered(node, gathered)
+                gathered, size = [], 0
+        if gathered:
+            yield self._filtered(node, gathered)
+
+    def _filtered(self, node: JoinNode, gathered: list[pa.RecordBatch]) -> pa.Table:
+        rows = pa.Table.from_batches(gathered)
+        if node.classes:  # a theta join has applied them already
+            rows = filter_rows(rows, node.residuals)
+        if node is self._plan.root:
+            return rows.select(list(node.columns) or [""])
+        return rows.select([HASH, MAX_TIME, DEADLINE, *node.columns])
+
+    def _pairs(self, node: JoinNode) -> Iterator[pa.RecordBatch]:
+        left, right = self._new_rows(node.left), self._new_rows(node.right)
+        if left is not None:
+            for old in self._old.get(node.right.state, ()):
+                yield from self._matched(node, left, old, new_is_left=True)
+            if right is not None:
+                yield from self._matched(node, left, right, new_is_left=True)
+        if right is not None:
+            for old in self._old.get(node.left.state, ()):
+                yield from self._matched(node, right, old, new_is_left=False)
+
+    def _matched(
+        self, node: JoinNode, new: RowSet, old: RowSet, *, new_is_left: bool
+    ) -> Iterator[pa.RecordBatch]:
+        new_node, old_node = (node.left, node.right) if new_is_left else (node.right, node.left)
+        if node.classes:
+            pairs = match(
+                new.side(new_node, node.index_of(new_node)), old.side(old_node, node.index_of(old_node))
+            )
+        else:
+            pairs = theta_match(node, new_node, new, old_node, old)
+        for new_rows, old_rows in pairs:
+            self.pairs += len(new_rows)
+            if self.pairs > self._quota:
+                raise QuotaExceeded(
+                    f"query {self._plan.query.name!r} matched more than {self._quota:,} pairs in one batch "
+                    "at one site: narrow its windows or predicate, or raise quota_pairs"
+                )
+            if new_is_left:
+                yield self._combine(node, new, new_rows, old, old_rows)
+            else:
+                yield self._combine(node, old, old_rows, new, new_rows)
+
+    def _combine(
+        self, node: JoinNode, left: RowSet, left_rows: Rows32, right: RowSet, right_rows: Rows32
+    ) -> pa.RecordBatch:
+        left_at, right_at = pa.array(left_rows), pa.array(right_rows)
+
+        def side(name: str) -> pa.Array:
+            if name in node.left.names:
+                return left.batch.column(node.left.names[name]).take(left_at)
+            return right.batch.column(node.right.names[name]).take(right_at)
+
+        wanted = dict.fromkeys((*node.columns, *(node.residual_columns if node.classes else ())))
+        columns = {name: side(name) for name in wanted}
+        if node is not self._plan.root:
+            columns |= _times(node, left, left_rows, right, right_rows)
+            columns[HASH] = left.batch.column(HASH).take(left_at)
+        if not columns:  # SELECT of constants only: the number of rows still counts
+            columns = {"": pa.nulls(len(left_rows))}
+        batch = pa.RecordBatch.from_pydict(columns)
+        for name in node.verify:
+            theirs = right.batch.column(node.right.names[name]).take(right_at)
+            ours = left.batch.column(node.left.names[name]).take(left_at)
+            same = equal_or_unknown_false(ours, theirs)
+            if not same.true_count == len(same):
+                batch = batch.filter(same)
+                left_at, right_at = left_at.filter(same), right_at.filter(same)
+        return batch
+
+
+def _times(
+    node: JoinNode, left: RowSet, left_rows: Rows32, right: RowSet, right_rows: Rows32
+) -> dict[str, pa.Array]:
+    def of(rows: RowSet, at: Rows32, side: LocalNode) -> tuple[np.ndarray, np.ndarray]:
+        return int64s(rows.batch, side.max_time)[at], int64s(rows.batch, side.deadline)[at] + side.window_us
+
+    (left_time, left_deadline), (right_time, right_deadline) = (
+        of(left, left_rows, node.left),
+        of(right, right_rows, node.right),
+    )
+    return {
+        MAX_TIME: pa.array(np.maximum(left_time, right_time)),
+        DEADLINE: pa.array(np.minimum(left_deadline, right_deadline)),
+    }

@@ -1,0 +1,1 @@
+"""Join graphs, plan trees and the layout of state that follows from them."""

@@ -1,0 +1,185 @@
+"""A plan ready to run at a site: per node its state, its join keys, its predicates, its columns.
+
+Logical column names inside one query: `k<c>` is the hash of key class c, `key<c>` its full value
+where 64 bits cannot hold it, `<alias>.<i>` is a field of a reference. `names` maps them to the
+physical columns of the node's rows, which are named by content and so outlive a changed SELECT list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from anabranch.plan.layout import (
+    DEADLINE,
+    HASH,
+    MAX_TIME,
+    TIME,
+    Layout,
+    RoutedQuery,
+    field_column,
+    is_wide,
+    key_hash_column,
+)
+from anabranch.plan.logical import Query, Ref, column_name
+from anabranch.plan.tree import Join, Plan
+
+_QUOTED = re.compile(r'"([^"]+)"')
+
+
+@dataclass(frozen=True, slots=True)
+class LeafNode:
+    """The rows of one reference, as an input keeps them."""
+
+    aliases: tuple[str, ...]
+    input: int
+    state: str
+    window_us: int
+    names: Mapping[str, str]
+    max_time: str = TIME
+    deadline: str = TIME
+    """Column that, with `window_us` added, is the row's deadline."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinNode:
+    """Two inputs joined. `state` names what it keeps for its sibling above; the root keeps nothing."""
+
+    aliases: tuple[str, ...]
+    left: LocalNode
+    right: LocalNode
+    classes: tuple[int, ...]
+    """Key classes joined on; empty for a theta join."""
+    on_routing_hash: bool
+    verify: tuple[str, ...]
+    """Logical columns to compare because the join hash alone does not prove them equal."""
+    residuals: tuple[str, ...]
+    residual_columns: tuple[str, ...]
+    columns: tuple[str, ...]
+    """Logical columns that live on above this node."""
+    state: str
+    names: Mapping[str, str]
+    window_us: int = 0
+    max_time: str = MAX_TIME
+    deadline: str = DEADLINE
+
+    def index_of(self, side: LocalNode) -> tuple[str, ...]:
+        """Physical columns of `side` that make up the join hash; () when it is the routing hash."""
+        if self.on_routing_hash:
+            return ()
+        return tuple(side.names[f"k{c}"] for c in self.classes)
+
+
+LocalNode = LeafNode | JoinNode
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPlan:
+    """The plan of one query at one site."""
+
+    query: Query
+    plan: Plan
+    root: LocalNode
+    partitioned: bool
+
+    def nodes(self) -> list[LocalNode]:
+        """All nodes, children before parents."""
+        return list(_walk(self.root))
+
+
+def compile_plan(layout: Layout, routed: RoutedQuery, plan: Plan) -> LocalPlan:
+    return LocalPlan(routed.query, plan, _compile(layout, routed, plan), bool(routed.routing))
+
+
+def index_keys(plans: Iterable[LocalPlan]) -> dict[str, set[tuple[str, ...]]]:
+    """Per state, the orders beside the routing hash in which some plan probes it."""
+    wanted: dict[str, set[tuple[str, ...]]] = {}
+    for plan in plans:
+        for node in plan.nodes():
+            if isinstance(node, JoinNode) and node.classes:
+                for side in (node.left, node.right):
+                    if key := node.index_of(side):
+                        wanted.setdefault(side.state, set()).add(key)
+    return wanted
+
+
+def _walk(node: LocalNode) -> Iterable[LocalNode]:
+    if isinstance(node, JoinNode):
+        yield from _walk(node.left)
+        yield from _walk(node.right)
+    yield node
+
+
+def _compile(layout: Layout, routed: RoutedQuery, plan: Plan) -> LocalNode:
+    if not isinstance(plan, Join):
+        ref = next(r for r in routed.query.refs if r.alias == plan.alias)
+        return _leaf(layout, routed, ref)
+    left, right = _compile(layout, routed, plan.left), _compile(layout, routed, plan.right)
+    graph, query = routed.graph, routed.query
+    classes = graph.shared_classes(left.aliases, right.aliases)
+    on_routing_hash = bool(routed.routing) and classes == routed.routing
+    residuals = [query.residuals[i] for i in graph.residuals_between(left.aliases, right.aliases)]
+    columns = _columns_above(routed, plan.aliases)
+    fields = {column_name(r.alias, i): f"{r.alias}:{field_column(f)}" for r in query.refs for i, f in enumerate(r.fields)}
+    names = {name: fields.get(name, name) for name in columns}
+    if len(routed.routing) == 1:
+        names[f"k{routed.routing[0]}"] = HASH
+    return JoinNode(
+        aliases=plan.aliases,
+        left=left,
+        right=right,
+        classes=classes,
+        on_routing_hash=on_routing_hash,
+        verify=_to_verify(query, classes),
+        residuals=tuple(r.sql for r in residuals),
+        residual_columns=_columns_in(query, [r.sql for r in residuals]),
+        columns=columns,
+        state=f"{query.name}-{'.'.join(sorted(plan.aliases))}-{routed.since}",
+        names=names,
+    )
+
+
+def _leaf(layout: Layout, routed: RoutedQuery, ref: Ref) -> LeafNode:
+    source = layout.inputs[routed.input_of(ref.alias)]
+    names = {column_name(ref.alias, i): field_column(field) for i, field in enumerate(ref.fields)}
+    for c, key_class in enumerate(routed.query.classes):
+        for member in key_class.members:
+            if member.alias == ref.alias:
+                single_route = source.route.keys == (member.field,)
+                names[f"k{c}"] = HASH if single_route else key_hash_column(member.field)
+                if is_wide(key_class.type):
+                    names[f"key{c}"] = field_column(member.field)
+    return LeafNode((ref.alias,), source.id, source.state, ref.window_us, names)
+
+
+def _to_verify(query: Query, classes: tuple[int, ...]) -> tuple[str, ...]:
+    """A lone 64-bit key is proved by its hash, which is a bijection; wide or combined keys are not."""
+    return tuple(
+        f"key{c}" if is_wide(query.classes[c].type) else f"k{c}"
+        for c in classes
+        if is_wide(query.classes[c].type) or len(classes) > 1
+    )
+
+
+def _columns_above(routed: RoutedQuery, inside: tuple[str, ...]) -> tuple[str, ...]:
+    """Logical columns of the references `inside` that something above their join still needs."""
+    query, here = routed.query, frozenset(inside)
+    columns = []
+    for c, members in enumerate(routed.graph.class_aliases):
+        if members & here and members - here:
+            if routed.routing != (c,):
+                columns.append(f"k{c}")
+            if is_wide(query.classes[c].type):
+                columns.append(f"key{c}")
+    open_residuals = [
+        r.sql for r, a in zip(query.residuals, routed.graph.residual_aliases, strict=True) if a - here
+    ]
+    used = _columns_in(query, open_residuals + [o.sql for o in query.outputs])
+    return tuple(columns) + tuple(name for name in used if name.rsplit(".", 1)[0] in here)
+
+
+def _columns_in(query: Query, expressions: list[str]) -> tuple[str, ...]:
+    known = {column_name(r.alias, i) for r in query.refs for i in range(len(r.fields))}
+    found = dict.fromkeys(name for sql in expressions for name in _QUOTED.findall(sql))
+    return tuple(name for name in found if name in known)

@@ -1,0 +1,85 @@
+"""Plans: binary join trees over the references of a query.
+
+Every node but the root has a *state*, identified by the set of references it covers: two plans
+share a state exactly when both contain a node over the same references (papers/plan-migration.txt,
+section 4.1.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from anabranch.plan.graph import JoinGraph
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    alias: str
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return (self.alias,)
+
+    def __str__(self) -> str:
+        return self.alias
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    left: Plan
+    right: Plan
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return self.left.aliases + self.right.aliases
+
+    def __str__(self) -> str:
+        return f"({self.left} {self.right})"
+
+
+Plan = Leaf | Join
+
+
+def parse_plan(text: str) -> Plan:
+    """Read a plan back from its text.
+
+    >>> str(parse_plan("((a b) c)"))
+    '((a b) c)'
+    """
+    tokens = text.replace("(", " ( ").replace(")", " ) ").split()
+
+    def node() -> Plan:
+        token = tokens.pop(0)
+        if token != "(":
+            return Leaf(token)
+        left, right = node(), node()
+        if not tokens or tokens.pop(0) != ")":
+            raise ValueError(f"{text!r} is not a plan: every join has two sides in parentheses")
+        return Join(left, right)
+
+    plan = node()
+    if tokens:
+        raise ValueError(f"{text!r} is not a plan: unread {' '.join(tokens)!r}")
+    return plan
+
+
+def joins(plan: Plan) -> Iterator[Join]:
+    """Join nodes, children before parents."""
+    if isinstance(plan, Join):
+        yield from joins(plan.left)
+        yield from joins(plan.right)
+        yield plan
+
+
+def default_plan(graph: JoinGraph) -> Plan:
+    """Left-deep in the order of FROM, postponing cross products as long as something else is left."""
+    rest = list(graph.aliases)
+    plan: Plan = Leaf(rest.pop(0))
+    while rest:
+        connected = [a for a in rest if graph.connected(plan.aliases, (a,))]
+        equi = [a for a in rest if graph.shared_classes(plan.aliases, (a,))]
+        alias = (equi or connected or rest)[0]
+        rest.remove(alias)
+        plan = Join(plan, Leaf(alias))
+    return plan

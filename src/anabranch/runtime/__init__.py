@@ -1,0 +1,1 @@
+"""The engine on Spark: session, ingest, batch loop, slot task, sinks, progress."""

@@ -1,0 +1,268 @@
+"""The batch loop: enter a batch, run it, commit it, publish it. Exactly once, whatever happens.
+
+Free of Spark: `execute` runs the slots somewhere and returns their reports.
+
+    blocks, staged results (fsynced) ─► manifest (put-if-absent) ─► results into the sinks ─► return
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from anabranch.errors import StateError
+from anabranch.exchange.partition_map import PartitionMap
+from anabranch.plan.local_plan import LocalPlan
+from anabranch.plan.logical import Stream
+from anabranch.runtime.catalog import Catalog
+from anabranch.runtime.laps import Laps
+from anabranch.runtime.retention import bucket_lengths, live_blocks, states_of
+from anabranch.runtime.settings import Settings
+from anabranch.runtime.sinks import ResultBatch, Sink
+from anabranch.runtime.slot_task import SlotReport, SlotTask
+from anabranch.runtime.staging import keep_dead_letters, output_schema
+from anabranch.runtime.wire import Wire, wire_of
+from anabranch.state import (
+    NO_PARENT,
+    BlockMeta,
+    Manifest,
+    SitePlan,
+    Storage,
+    StreamState,
+    digest,
+    newest,
+    publish,
+)
+from anabranch.state.compaction import plan_compaction
+from anabranch.state.fence import Fence
+from anabranch.state.garbage import collect_garbage
+from anabranch.state.layout import STAGED
+
+COLLECT_EVERY = 8
+"""Batches between two collections of garbage."""
+NEVER_LATE = -(1 << 63)
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """What the exchange of one batch needs beside the task."""
+
+    watermarks: tuple[int, ...]
+    """Per input id."""
+    latest: int
+    """Largest event time accepted."""
+
+
+Execute = Callable[[SlotTask, Routing], Sequence[SlotReport]]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSummary:
+    """What a batch did, for progress and tests."""
+
+    manifest: Manifest
+    reports: tuple[SlotReport, ...]
+    seconds: Mapping[str, float]
+    replayed: bool = False
+
+
+class BatchLoop:
+    """Runs the batches of a session on a checkpoint.
+
+    Parameters
+    ----------
+    storage, fence
+        The checkpoint, and the right to write to it.
+    root
+        Directory of the checkpoint, as tasks see it.
+    catalog
+        Streams and queries.
+    sinks
+        Sink by query name.
+    execute
+        Runs the slots of a batch.
+    clock
+        Unix time in seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        storage: Storage,
+        fence: Fence,
+        root: Path,
+        catalog: Catalog,
+        settings: Settings,
+        sinks: Mapping[str, Sink],
+        execute: Execute,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._storage = storage
+        self._fence = fence
+        self._root = root
+        self._catalog = catalog
+        self._settings = settings
+        self._sinks = sinks
+        self._execute = execute
+        self._clock = clock
+        self.manifest = newest(storage)
+        self._parent = digest(self.manifest) if self.manifest else NO_PARENT
+        self.partition_map = self._starting_map()
+        self.layout = catalog.layout
+        self.wire: Wire = wire_of(self.layout.inputs)
+        for query in catalog.queries:
+            sinks[query.name].open(query.name, output_schema(query))
+
+    def process(self, batch: int, *, offsets: str, source_id: str) -> BatchSummary:
+        """Run batch `batch`, or finish publishing it when it has committed already."""
+        self._check_entry(batch, offsets, source_id)
+        if self.manifest is not None and self.manifest.batch == batch:
+            self._publish_results(self.manifest)
+            return BatchSummary(self.manifest, (), {}, replayed=True)
+        laps = Laps()
+        task, routing = self._task(batch)
+        laps.mark("plan")
+        reports = tuple(self._execute(task, routing))
+        laps.mark("execute")
+        manifest = self._next_manifest(task, reports, offsets=offsets, source_id=source_id)
+        self._fence.check()
+        self._parent = publish(self._storage, manifest)
+        self.manifest = manifest
+        laps.mark("commit")
+        self._publish_results(manifest)
+        if batch % COLLECT_EVERY == 0:
+            collect_garbage(self._storage, keep=self._settings.keep_manifests)
+        laps.mark("publish")
+        return BatchSummary(manifest, reports, laps.seconds)
+
+    def _check_entry(self, batch: int, offsets: str, source_id: str) -> None:
+        newest_batch = self.manifest.batch if self.manifest else -1
+        if self.manifest is not None and self.manifest.source_id != source_id:
+            raise StateError(
+                f"the checkpoint's state is at batch {newest_batch} of another run of the sources: Spark's own "
+                "checkpoint (folder 'spark' inside it) was deleted or replaced. Going on would skip or repeat "
+                "rows: restore that folder, or start with a new checkpoint"
+            )
+        if batch not in (newest_batch, newest_batch + 1):
+            raise StateError(
+                f"Spark wants to run batch {batch}, but the state is at batch {newest_batch}: one of the two was "
+                "restored without the other. Restore both, or start with a new checkpoint"
+            )
+        if self.manifest is not None and batch == newest_batch and self.manifest.offsets != offsets:
+            raise StateError(
+                f"batch {batch} was committed with other source offsets than Spark gives it now: restore Spark's "
+                "own checkpoint (folder 'spark'), or start with a new checkpoint"
+            )
+
+    def _starting_map(self) -> PartitionMap:
+        """The map of the checkpoint while the number of sites is the same, else an even one."""
+        if self.manifest is not None and self.manifest.sites == self._settings.sites:
+            return PartitionMap(self.manifest.partition_map, self.manifest.sites)
+        return PartitionMap.even(self._settings.sites)
+
+    def _task(self, batch: int) -> tuple[SlotTask, Routing]:
+        plans = self._catalog.running_plans()
+        watermarks = self._watermarks()
+        blocks = live_blocks(self.manifest.blocks if self.manifest else (), plans, watermarks)
+        slots = min(self._settings.slots, self.partition_map.sites)
+        task = SlotTask(
+            checkpoint=self._root,
+            batch=batch,
+            slots=slots,
+            partition_map=self.partition_map,
+            layout=self.layout,
+            wire=self.wire,
+            streams=tuple(s.name for s in self._catalog.streams),
+            plans=dict.fromkeys(range(self.partition_map.sites), plans),
+            stateful=frozenset(states_of(plans)),
+            blocks=blocks,
+            merges=self._merges(blocks, plans, slots),
+            quota_pairs=self._settings.quota_pairs,
+        )
+        by_input = (watermarks[source.stream] for source in self.layout.inputs)
+        drift = self._settings.max_drift_seconds
+        routing = Routing(
+            watermarks=tuple(NEVER_LATE if w is None else w for w in by_input),
+            latest=int((self._clock() + drift) * 1_000_000) if drift else (1 << 63) - 1,
+        )
+        return task, routing
+
+    def _merges(
+        self, blocks: Sequence[BlockMeta], plans: Sequence[LocalPlan], slots: int
+    ) -> tuple[tuple[str, ...], ...]:
+        merges: tuple[tuple[str, ...], ...] = ()
+        for state, bucket_us in bucket_lengths(plans).items():
+            merges += plan_compaction(
+                [b for b in blocks if b.state == state],
+                bucket_us=bucket_us,
+                max_blocks=self._settings.max_blocks * slots,
+                separate_slots=True,
+            )
+        return merges
+
+    def _watermarks(self) -> dict[str, int | None]:
+        known = {s.name: s.watermark for s in self.manifest.streams} if self.manifest else {}
+        return {s.name: known.get(s.name) for s in self._catalog.streams}
+
+    def _next_manifest(
+        self, task: SlotTask, reports: Sequence[SlotReport], *, offsets: str, source_id: str
+    ) -> Manifest:
+        merged = {name for group in task.merges for name in group}
+        failures = {query: message for r in reports for query, message in r.failures.items()}
+        self._catalog = self._catalog.with_failures(failures)
+        return Manifest(
+            batch=task.batch,
+            step=0,
+            parent=self._parent,
+            epoch=self._fence.epoch,
+            attempt=secrets.token_hex(8),
+            offsets=offsets,
+            source_id=source_id,
+            committed_at=self._clock(),
+            streams=self._stream_states(reports),
+            blocks=(
+                *(b for b in task.blocks if b.name not in merged),
+                *(b for r in reports for b in r.blocks),
+            ),
+            partition_map=task.partition_map.site_of_partition,
+            sites=task.partition_map.sites,
+            plans=tuple(
+                SitePlan(site, plan.query.name, str(plan.plan)) for site, plans in task.plans.items() for plan in plans
+            ),
+            queries=self._catalog.states,
+            catalog=self._catalog.to_json(),
+            results=tuple(f for r in reports for f in r.results if f.query not in failures),
+            dead_letters=tuple(f for r in reports for f in r.dead_letters),
+        )
+
+    def _stream_states(self, reports: Sequence[SlotReport]) -> tuple[StreamState, ...]:
+        known = {s.name: s for s in self.manifest.streams} if self.manifest else {}
+        return tuple(_advance(known.get(s.name, StreamState(s.name)), s, reports) for s in self._catalog.streams)
+
+    def _publish_results(self, manifest: Manifest) -> None:
+        staged = self._root / STAGED
+        for query in self._catalog.queries:
+            files = tuple(staged / f.name for f in manifest.results if f.query == query.name)
+            self._sinks[query.name].publish(
+                ResultBatch(query.name, manifest.batch, manifest.step, output_schema(query), files)
+            )
+        keep_dead_letters(self._root, manifest)
+
+
+def _advance(state: StreamState, stream: Stream, reports: Sequence[SlotReport]) -> StreamState:
+    seen = [r.streams[stream.name] for r in reports if stream.name in r.streams]
+    times = [t for t in (state.max_ts, *(s.max_ts for s in seen)) if t is not None]
+    max_ts = max(times, default=None)
+    # A watermark never falls, not even when the lateness is raised at a restart.
+    marks = [m for m in (state.watermark, None if max_ts is None else max_ts - stream.lateness_us) if m is not None]
+    return replace(
+        state,
+        max_ts=max_ts,
+        watermark=max(marks, default=None),
+        accepted=state.accepted + sum(s.accepted for s in seen),
+        late=state.late + sum(s.late for s in seen),
+        rejected=state.rejected + sum(s.rejected for s in seen),
+    )

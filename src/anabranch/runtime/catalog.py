@@ -1,0 +1,139 @@
+"""What a checkpoint remembers of streams and queries, and which changes it can live with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import xxhash
+
+from anabranch.errors import StateError
+from anabranch.plan.explain import explain
+from anabranch.plan.layout import Layout, layout_of
+from anabranch.plan.local_plan import LocalPlan, compile_plan
+from anabranch.plan.logical import Query, Stream
+from anabranch.plan.tree import default_plan
+from anabranch.state import Manifest, QueryState, QueryStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The streams and queries of a session, reconciled with what its checkpoint knows."""
+
+    streams: tuple[Stream, ...]
+    queries: tuple[Query, ...]
+    states: tuple[QueryState, ...]
+    layout: Layout
+    plans: tuple[LocalPlan, ...]
+    """The plan of every query, where no site has one of its own."""
+
+    def running_plans(self) -> tuple[LocalPlan, ...]:
+        failed = {s.name for s in self.states if s.status is QueryStatus.FAILED}
+        return tuple(p for p in self.plans if p.query.name not in failed)
+
+    def with_failures(self, failures: Mapping[str, str]) -> Catalog:
+        """This catalog with queries ended, each with its reason."""
+        states = tuple(
+            replace(s, status=QueryStatus.FAILED, failure=failures[s.name]) if s.name in failures else s
+            for s in self.states
+        )
+        return replace(self, states=states)
+
+    def to_json(self) -> dict[str, Any]:
+        """What the next session will compare itself with."""
+        return {
+            "streams": {s.name: _stream_json(s) for s in self.streams},
+            "queries": {q.name: {"text": q.text, "fields": _fields(q)} for q in self.queries},
+        }
+
+
+def reconcile(streams: Sequence[Stream], queries: Sequence[Query], manifest: Manifest | None) -> Catalog:
+    """Accept changes that leave the meaning of the kept state alone; refuse the others.
+
+    Safe: lateness, source path and options, sinks, the number of sites, queries added (they start
+    empty) or removed, SELECT lists that take less than before. Not safe: a changed window,
+    predicate or key, a column that was not kept, another time column.
+    """
+    known = {q.name: q for q in manifest.queries} if manifest else {}
+    remembered: Mapping[str, Any] = manifest.catalog if manifest else {}
+    for stream in streams:
+        _check_stream(stream, remembered.get("streams", {}).get(stream.name))
+    next_batch = manifest.batch + 1 if manifest else 0
+    states = []
+    for query in queries:
+        before = known.get(query.name)
+        if before is None:
+            states.append(QueryState(query.name, fingerprint(query), next_batch))
+            continue
+        _check_query(query, before, remembered["queries"][query.name])
+        states.append(before)
+    layout = layout_of(queries, {state.name: state.since for state in states})
+    plans = tuple(compile_plan(layout, routed, default_plan(routed.graph)) for routed in layout.queries)
+    return Catalog(tuple(streams), tuple(queries), tuple(states), layout, plans)
+
+
+def explain_query(catalog: Catalog, name: str, *, sites: int) -> str:
+    """How a query of the catalog will run."""
+    routed = next(r for r in catalog.layout.queries if r.query.name == name)
+    plan = next(p for p in catalog.plans if p.query.name == name)
+    return explain(catalog.layout, routed, plan, sites=sites)
+
+
+def fingerprint(query: Query) -> str:
+    """Digest of what decides a query's state: references, windows, filters, keys, predicates."""
+    refs = [(r.alias, r.stream, r.window_us, r.filter) for r in query.refs]
+    classes = [(c.type, [(m.alias, m.field.sql, m.field.type) for m in c.members]) for c in query.classes]
+    residuals = sorted(_spelled_out(query, r.sql) for r in query.residuals)
+    return xxhash.xxh3_128_hexdigest(repr((refs, classes, residuals)).encode())
+
+
+def _spelled_out(query: Query, sql: str) -> str:
+    """A predicate with its fields written out, so that it does not depend on their numbering."""
+    for ref in query.refs:
+        for i in reversed(range(len(ref.fields))):
+            sql = sql.replace(f'"{ref.alias}.{i}"', f"{ref.alias}:{ref.fields[i].sql}")
+    return sql
+
+
+def _check_query(query: Query, before: QueryState, remembered: Mapping[str, Any]) -> None:
+    advice = "give the changed query a new name, or start with a new checkpoint"
+    if fingerprint(query) != before.fingerprint:
+        raise StateError(
+            f"query {query.name!r} has other streams, windows or predicates than its checkpoint, so its "
+            f"state would not fit: {advice}. The checkpoint knows: {remembered['text']}"
+        )
+    kept = {(alias, field) for alias, fields in remembered["fields"].items() for field in fields}
+    missing = sorted((a, f) for a, fields in _fields(query).items() for f in fields if (a, f) not in kept)
+    if missing:
+        wanted = ", ".join(f"{alias}.{field}" for alias, field in missing)
+        raise StateError(f"query {query.name!r} now selects {wanted}, which its state did not keep: {advice}")
+
+
+def _check_stream(stream: Stream, before: Mapping[str, Any] | None) -> None:
+    if before is None:
+        return
+    if before["time"] != stream.time:
+        raise StateError(
+            f"stream {stream.name!r} took its time from column {before['time']!r} so far, now from "
+            f"{stream.time!r}: keep the column, or start with a new checkpoint"
+        )
+    types = {c.name: c.type for c in stream.columns}
+    for name, kind in before["columns"].items():
+        if types.get(name, kind) != kind:
+            raise StateError(
+                f"column {name!r} of stream {stream.name!r} was {kind} so far and is {types[name]} now: "
+                f"CAST it back to {kind} at the source, or start with a new checkpoint"
+            )
+
+
+def _stream_json(stream: Stream) -> dict[str, Any]:
+    return {
+        "time": stream.time,
+        "lateness_us": stream.lateness_us,
+        "columns": {c.name: c.type for c in stream.columns},
+    }
+
+
+def _fields(query: Query) -> dict[str, list[str]]:
+    return {r.alias: [f"{f.sql}::{f.type}" for f in r.fields] for r in query.refs}

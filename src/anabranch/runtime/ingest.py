@@ -1,0 +1,177 @@
+"""Ingest: from streaming DataFrames to one DataFrame of wire rows, in Spark SQL on the JVM.
+
+The first part is fixed for the life of a session: per-stream filters, computed fields, key hashes,
+lanes. The second, `route`, is applied to every micro-batch with that batch's watermarks and
+partition map, which travel as array literals so that the generated code is reused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from anabranch.exchange.partition_map import PARTITION_BITS
+from anabranch.plan.layout import HASH, TIME, Input, Layout
+from anabranch.plan.logical import Field, Stream
+from anabranch.runtime.times import MAX_TIME_US
+from anabranch.runtime.wire import DEAD, TAG, Value, Wire, dead_tag, row_tag, tick_tag
+
+_TIME = "`__anabranch_time`"
+
+
+def ingest(
+    layout: Layout, wire: Wire, streams: Sequence[Stream], frames: Mapping[str, DataFrame]
+) -> DataFrame:
+    """Union of all streams as wire rows; `dead` is the whole row as JSON, computed only if used."""
+    used = [(i, s) for i, s in enumerate(streams) if any(inp.stream == s.name for inp in layout.inputs)]
+    return reduce(
+        DataFrame.unionAll,
+        [_ingest_stream(i, s, frames[s.name], layout, wire) for i, s in used],
+    )
+
+
+def route(
+    rows: DataFrame,
+    *,
+    watermarks: Sequence[int],
+    latest: int,
+    slot_of_partition: Sequence[int],
+    slots: int,
+) -> DataFrame:
+    """Mark rows that are late or too far ahead, and send each row to the slot of its partition.
+
+    Parameters
+    ----------
+    rows
+        Wire rows from `ingest`.
+    watermarks
+        Per input id: the watermark of its stream.
+    latest
+        Event times after this one are too far ahead.
+    slot_of_partition, slots
+        The partition map, down to Spark tasks.
+    """
+    limits = _array(watermarks, "bigint")
+    time, tag = F.col(TIME), F.col(TAG)
+    outside = (tag >= 0) & ((time < F.get(limits, F.shiftright(tag, 1))) | (time > latest))
+    is_dead = outside | ((tag < 0) & (tag.bitwiseAND(1) == 0))
+    lanes = [F.col(f"`{name}`") for name in rows.columns if name != DEAD]
+    marked = rows.where(~outside | (tag.bitwiseAND(1) == 1)).select(
+        *lanes, F.when(is_dead, F.col(DEAD)).alias(DEAD)
+    )
+    partition = F.shiftrightunsigned(F.col(HASH), 64 - PARTITION_BITS).cast("int")
+    return marked.repartitionById(slots, F.get(_array(slot_of_partition, "int"), partition))
+
+
+def _array(values: Sequence[int], kind: str) -> Column:
+    """An array literal from one parsed expression: element by element would cost a call each."""
+    return F.expr(f"CAST(array({', '.join(map(str, values))}) AS array<{kind}>)")
+
+
+def _ingest_stream(index: int, stream: Stream, frame: DataFrame, layout: Layout, wire: Wire) -> DataFrame:
+    inputs = [i for i in layout.inputs if i.stream == stream.name]
+    raw = ", ".join(_quote(c) for c in frame.columns)
+    timed = frame.selectExpr("*", f"{_micros(stream)} AS {_TIME}")
+    rows = [_wire_row(i, wire, first="TRUE") for i in inputs]
+    if len(inputs) == 1:
+        tagged = timed.selectExpr("*", *_choose(index, inputs[0], rows[0], wire))
+    else:
+        tagged = timed.selectExpr("*", f"inline({_copies(index, inputs, wire)})")
+    names = [TAG, TIME, HASH, *(name for name, _ in wire.lanes)]
+    columns = [f"{_quote('__' + name)} AS {_quote(name)}" for name in names]
+    return tagged.selectExpr(*columns, f"to_json(struct({raw})) AS {DEAD}")
+
+
+def _choose(index: int, source: Input, row: Mapping[str, str], wire: Wire) -> list[str]:
+    """Select list for a stream with one input: the row itself, a tick or a dead row."""
+    tag = (
+        f"CASE WHEN NOT {_VALID_TIME} THEN {dead_tag(index)} "
+        f"WHEN {_wanted(source)} THEN {row[TAG]} ELSE {tick_tag(index)} END"
+    )
+    hashed = f"CASE WHEN {_wanted(source)} THEN {row[HASH]} ELSE xxhash64({_TIME}) END"
+    values = row | {TAG: tag, HASH: hashed}
+    return [f"{sql} AS {_quote('__' + name)}" for name, sql in values.items()]
+
+
+def _copies(index: int, inputs: Sequence[Input], wire: Wire) -> str:
+    """Array of wire rows for a stream with several inputs: one copy for each that wants the row."""
+    copies, before = [], "FALSE"
+    for source in inputs:
+        row = _wire_row(source, wire, first=f"NOT ({before})")
+        copies.append(f"IF({_wanted(source)}, {_struct(row)}, NULL)")
+        before = f"{before} OR {_wanted(source)}"
+    return (
+        f"CASE WHEN NOT {_VALID_TIME} THEN array({_struct(_empty_row(dead_tag(index), wire))}) "
+        f"WHEN NOT ({before}) THEN array({_struct(_empty_row(tick_tag(index), wire))}) "
+        f"ELSE array_compact(array({', '.join(copies)})) END"
+    )
+
+
+def _wire_row(source: Input, wire: Wire, *, first: str) -> dict[str, str]:
+    values = {v.lane: v for v in wire.values[source.id]}
+    tag = f"IF({first}, {row_tag(source.id, first=True)}, {row_tag(source.id, first=False)})"
+    lanes = {
+        name: _to_lane(values[name]) if name in values else f"CAST(NULL AS {lane_type})"
+        for name, lane_type in wire.lanes
+    }
+    return {TAG: tag, TIME: f"coalesce({_TIME}, 0)", HASH: _routing_hash(source), **lanes}
+
+
+def _empty_row(tag: int, wire: Wire) -> dict[str, str]:
+    nulls = {name: f"CAST(NULL AS {lane_type})" for name, lane_type in wire.lanes}
+    return {TAG: str(tag), TIME: f"coalesce({_TIME}, 0)", HASH: f"xxhash64({_TIME})", **nulls}
+
+
+def _struct(row: Mapping[str, str]) -> str:
+    parts = [f"'__{name}', {sql}" for name, sql in row.items()]
+    return f"named_struct({', '.join(parts)})"
+
+
+_VALID_TIME = f"({_TIME} IS NOT NULL AND {_TIME} >= 0 AND {_TIME} < {MAX_TIME_US})"
+
+
+def _wanted(source: Input) -> str:
+    """Whether an input wants a row: it passes the filter, and no routing key is NULL."""
+    tests = [f"coalesce({source.filter}, FALSE)"] if source.filter else []
+    tests += [f"{_key(f)} IS NOT NULL" for f in source.route.keys]
+    return f"({' AND '.join(tests) or 'TRUE'})"
+
+
+def _routing_hash(source: Input) -> str:
+    if source.route.keys:
+        return f"xxhash64({', '.join(_key(f) for f in source.route.keys)})"
+    return f"xxhash64({_TIME})" if source.route.pin is None else f"CAST({source.route.pin} AS BIGINT)"
+
+
+def _key(field: Field) -> str:
+    """A key in the form that is hashed: -0.0 equals 0.0, and one NaN stands for all."""
+    sql = f"CAST({field.sql} AS {field.type})"
+    return f"({sql} + 0.0D)" if field.type == "double" else sql
+
+
+def _to_lane(value: Value) -> str:
+    if value.is_hash:
+        key = _key(value.field)
+        return f"IF({key} IS NULL, NULL, xxhash64({key}))"
+    sql = f"CAST({value.field.sql} AS {value.type})"
+    if value.type == "date":
+        return f"CAST(unix_date({sql}) AS BIGINT)"
+    if value.type == "timestamp":
+        return f"unix_micros({sql})"
+    return sql if value.type == value.lane_type else f"CAST({sql} AS {value.lane_type})"
+
+
+def _micros(stream: Stream) -> str:
+    """Event time in microseconds since 1970, UTC; NULL where it cannot be told."""
+    kind = next(c.type for c in stream.columns if c.name.lower() == stream.time.lower())
+    time = _quote(stream.time)
+    if kind == "timestamp_ntz":
+        return f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01', {time})"
+    return time if kind == "bigint" else f"unix_micros({time})"
+
+
+def _quote(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,108 @@
+"""The handle of a running session; it mirrors PySpark's StreamingQuery."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming import StreamingQuery
+
+from anabranch.errors import AnabranchError
+from anabranch.runtime.batch_loop import BatchLoop, BatchSummary
+from anabranch.runtime.events import Event
+from anabranch.runtime.failures import explain_failure
+from anabranch.runtime.progress import progress_of
+from anabranch.state.fence import Fence
+
+KEPT_PROGRESS = 100
+"""Batches whose progress is kept, as in Spark."""
+
+
+class Run:
+    """A running session. Made by `Session.start`."""
+
+    def __init__(self, loop: BatchLoop, fence: Fence) -> None:
+        self._loop = loop
+        self._fence = fence
+        self._query: StreamingQuery | None = None
+        self._failure: BaseException | None = None
+        self._progress: deque[dict[str, Any]] = deque(maxlen=KEPT_PROGRESS)
+        self.events: list[Event] = []
+        """What happened beside rows, oldest first."""
+
+    def attach(self, query: StreamingQuery) -> None:
+        self._query = query
+
+    def process(self, batch: int, *, offsets: str, source_id: str) -> None:
+        """Run one micro-batch; Spark calls it."""
+        before = self._loop.manifest
+        rows_before = sum(s.accepted + s.late + s.rejected for s in before.streams) if before else 0
+        failed_before = {q.name for q in before.queries if q.failure} if before else set()
+        try:
+            summary = self._loop.process(batch, offsets=offsets, source_id=source_id)
+        except BaseException as error:
+            self._failure = error
+            raise
+        self._progress.append(progress_of(summary, rows_before=rows_before))
+        self._note_events(summary, failed_before)
+
+    def _note_events(self, summary: BatchSummary, failed_before: set[str]) -> None:
+        batch = summary.manifest.batch
+        if summary.replayed:
+            self.events.append(Event(batch, "replayed", "committed before a restart; its results are published"))
+        for query in summary.manifest.queries:
+            if query.failure and query.name not in failed_before:
+                self.events.append(Event(batch, "query_failed", query.failure))
+
+    @property
+    def streamingQuery(self) -> StreamingQuery:
+        """Spark's own handle."""
+        if self._query is None:
+            raise AnabranchError("the run has not started yet")
+        return self._query
+
+    @property
+    def isActive(self) -> bool:
+        return self.streamingQuery.isActive
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return dict(self.streamingQuery.status)
+
+    @property
+    def lastProgress(self) -> dict[str, Any] | None:
+        """Progress of the last committed batch."""
+        return self._progress[-1] if self._progress else None
+
+    @property
+    def recentProgress(self) -> list[dict[str, Any]]:
+        return list(self._progress)
+
+    def awaitTermination(self, timeout: float | None = None) -> bool:
+        """Wait for the end of the run, or for `timeout` seconds; raises what made it fail."""
+        try:
+            if timeout is None:
+                self.streamingQuery.awaitTermination()
+            else:
+                self.streamingQuery.awaitTermination(timeout)
+        except PySparkException:
+            pass  # told better by exception()
+        if self.isActive:
+            return False
+        self._fence.release()
+        if (error := self.exception()) is not None:
+            raise error from self._failure
+        return True
+
+    def exception(self) -> AnabranchError | None:
+        """Why the run failed; None while it runs or when it ended well."""
+        if self._failure is not None and not self.isActive:
+            return explain_failure(self._failure)
+        failure = self.streamingQuery.exception()
+        return None if failure is None else explain_failure(failure)
+
+    def stop(self) -> None:
+        """Stop after the batch under way, which commits or leaves no trace."""
+        self.streamingQuery.stop()
+        self._fence.release()

@@ -1,0 +1,181 @@
+"""The session: streams and continuous queries that run in one micro-batch loop."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import xxhash
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from anabranch.errors import ConfigError
+from anabranch.language.duration import DURATION_HINT, duration_us
+from anabranch.language.flow import bind_query
+from anabranch.plan.logical import Column, Connector, Flow, Query, Stream
+from anabranch.runtime.batch_loop import BatchLoop
+from anabranch.runtime.catalog import explain_query, reconcile
+from anabranch.runtime.ingest import ingest
+from anabranch.runtime.run import Run
+from anabranch.runtime.settings import CONF_PREFIX, Settings
+from anabranch.runtime.sinks import ConsoleSink, FunctionSink, MemorySink, ParquetSink, Sink, WriterSink
+from anabranch.runtime.spark_execute import execute_on_spark
+from anabranch.state import PosixStorage, newest
+from anabranch.state.fence import acquire
+
+SPARK_CHECKPOINT = "spark"
+"""Folder of the checkpoint that Spark keeps its offsets in."""
+
+
+class Session:
+    """Continuous queries over streams, all run by one Structured Streaming query.
+
+    Parameters
+    ----------
+    spark
+        The Spark session to run in.
+    checkpoint
+        Directory of the state; a session that finds one there goes on from it.
+    **settings
+        Any of `Settings`, such as `sites=8`; Spark conf keys `spark.anabranch.*` set the rest.
+    """
+
+    def __init__(self, spark: SparkSession, checkpoint: str | os.PathLike[str], **settings: int) -> None:
+        self.spark = spark
+        self.checkpoint = Path(checkpoint).absolute()
+        self._given = {name: str(value) for name, value in settings.items()}
+        self._streams: dict[str, Stream] = {}
+        self._frames: dict[str, DataFrame] = {}
+        self._queries: dict[str, Query] = {}
+        self._sinks: dict[str, Sink] = {}
+        self._set: list[tuple[str, str]] = []
+
+    def stream(self, name: str, frame: DataFrame, *, time: str, lateness: str = "0 seconds") -> None:
+        """Register a streaming DataFrame as a stream."""
+        if not frame.isStreaming:
+            raise ConfigError(f"stream {name!r} is not streaming: pass a DataFrame from spark.readStream")
+        columns = tuple(Column(f.name, f.dataType.simpleString()) for f in frame.schema.fields)
+        if time.lower() not in (c.name.lower() for c in columns):
+            raise ConfigError(f"stream {name!r} has no column {time!r}: choose from {', '.join(frame.columns)}")
+        self._add_stream(Stream(name, columns, time, _lateness_us(lateness)), frame)
+
+    def query(self, name: str, select: str, sink: Sink | Connector | Callable[[DataFrame, int], Any]) -> None:
+        """Register a continuous query."""
+        if name in self._queries:
+            raise ConfigError(f"there is a query {name!r} already: choose another name")
+        connector = sink if isinstance(sink, Connector) else None
+        self._queries[name] = bind_query(name, select, self._streams, sink=connector)
+        self._sinks[name] = _as_sink(self.spark, sink)
+
+    def load(self, flow: Flow) -> None:
+        """Register everything a flow file declares."""
+        self._set += flow.settings
+        for stream in flow.streams:
+            self._add_stream(stream, _open_source(self.spark, stream))
+        for query in flow.queries:
+            assert query.sink is not None
+            self._queries[query.name] = query
+            self._sinks[query.name] = _as_sink(self.spark, query.sink)
+
+    def start(self, **trigger: Any) -> Run:
+        """Start the loop; takes Spark's trigger words, such as `availableNow=True`."""
+        if not self._queries:
+            raise ConfigError("the session has no query: add one with session.query(…)")
+        settings = self.settings()
+        storage = PosixStorage(self.checkpoint)
+        fence = acquire(storage)
+        try:
+            streams = tuple(self._streams.values())
+            catalog = reconcile(streams, tuple(self._queries.values()), newest(storage))
+            rows: list[DataFrame] = []
+            loop = BatchLoop(
+                storage=storage,
+                fence=fence,
+                root=self.checkpoint,
+                catalog=catalog,
+                settings=settings,
+                sinks=self._sinks,
+                execute=lambda task, routing: execute_on_spark(rows[0], task, routing),
+            )
+            frame = ingest(loop.layout, loop.wire, streams, self._frames)
+            run = Run(loop, fence)
+
+            def process(batch_rows: DataFrame, batch: int) -> None:
+                rows[:] = [batch_rows]
+                batch_rows.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 0)
+                offsets, source_id = _spark_position(self.checkpoint / SPARK_CHECKPOINT, batch)
+                run.process(batch, offsets=offsets, source_id=source_id)
+
+            writer = frame.writeStream.foreachBatch(process).option(
+                "checkpointLocation", str(self.checkpoint / SPARK_CHECKPOINT)
+            )
+            run.attach((writer.trigger(**trigger) if trigger else writer).start())
+        except BaseException:
+            fence.release()
+            raise
+        return run
+
+    def explain(self, name: str) -> str:
+        """How a query will run: keys, routing, plan, states."""
+        if name not in self._queries:
+            raise ConfigError(f"there is no query {name!r}: choose from {', '.join(self._queries)}")
+        manifest = newest(PosixStorage(self.checkpoint)) if self.checkpoint.exists() else None
+        catalog = reconcile(tuple(self._streams.values()), tuple(self._queries.values()), manifest)
+        return explain_query(catalog, name, sites=self.settings().sites)
+
+    def settings(self) -> Settings:
+        """Settings in force: Spark conf, then SET, then the arguments of the session."""
+        conf = [(k, v) for k, v in self.spark.sparkContext.getConf().getAll() if k.startswith(CONF_PREFIX)]
+        settings = Settings().with_values(conf).with_values(self._set).with_values(self._given.items())
+        slots = settings.slots or self.spark.sparkContext.defaultParallelism
+        return replace(settings, slots=slots, sites=settings.sites or slots)
+
+    def _add_stream(self, stream: Stream, frame: DataFrame) -> None:
+        if stream.name in self._streams:
+            raise ConfigError(f"there is a stream {stream.name!r} already: choose another name")
+        self._streams[stream.name] = stream
+        self._frames[stream.name] = frame
+
+
+def _lateness_us(text: str) -> int:
+    number, _, unit = text.strip().partition(" ")
+    length = duration_us(number, unit.strip())
+    if length is None:
+        raise ConfigError(f"lateness {text!r} is no length of time: write it {DURATION_HINT}")
+    return length
+
+
+def _as_sink(spark: SparkSession, sink: Sink | Connector | Callable[[DataFrame, int], Any]) -> Sink:
+    if isinstance(sink, Connector):
+        match sink.format.lower():
+            case "parquet" if sink.path and not sink.options:
+                return ParquetSink(sink.path)
+            case "console":
+                return ConsoleSink()
+            case "memory":
+                return MemorySink()
+        return WriterSink(spark, sink.format, sink.path, dict(sink.options))
+    return FunctionSink(spark, sink) if callable(sink) else sink
+
+
+def _open_source(spark: SparkSession, stream: Stream) -> DataFrame:
+    assert stream.source is not None
+    schema = ", ".join(f"`{c.name}` {c.type}" for c in stream.columns)
+    reader = spark.readStream.format(stream.source.format).options(**dict(stream.source.options))
+    try:
+        return reader.schema(schema).load(stream.source.path)
+    except PySparkException as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"stream {stream.name!r} cannot be opened: {reason}") from error
+
+
+def _spark_position(folder: Path, batch: int) -> tuple[str, str]:
+    """Digest of the offsets of a batch, and the identity of Spark's checkpoint."""
+    offsets = (folder / "offsets" / str(batch)).read_text().split("\n")
+    # Line 0 is the format's version, line 1 holds the time and confs of the batch.
+    source_id = json.loads((folder / "metadata").read_text())["id"]
+    return xxhash.xxh3_64_hexdigest("\n".join(offsets[2:]).encode()), source_id

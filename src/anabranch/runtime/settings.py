@@ -1,0 +1,59 @@
+"""The settings of a session: defaults, names and how they are read from text."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+
+from anabranch.errors import ConfigError
+from anabranch.exchange.partition_map import PARTITIONS
+
+CONF_PREFIX = "spark.anabranch."
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a user can set with `SET`, in Python, or as `spark.anabranch.*`."""
+
+    sites: int = 0
+    """Logical workers; 0 is one per slot."""
+    slots: int = 0
+    """Spark tasks per batch; 0 is one per core."""
+    quota_pairs: int = 200_000_000
+    """Pairs that a query may match in one batch at one site before it is ended."""
+    max_drift_seconds: int = 0
+    """How far event time may be ahead of this machine's clock; 0 is any distance."""
+    max_blocks: int = 12
+    """Blocks of a state beyond which they are compacted."""
+    keep_manifests: int = 3
+    """Committed steps that stay on disk."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.sites <= PARTITIONS:
+            raise ConfigError(f"sites = {self.sites}: choose 1 to {PARTITIONS}, or 0 for one per slot")
+        for field in fields(self):
+            if getattr(self, field.name) < 0:
+                raise ConfigError(f"{field.name} = {getattr(self, field.name)}: it cannot be negative")
+        if self.keep_manifests < 2:
+            raise ConfigError("keep_manifests: at least 2 are needed to recover from a crash")
+
+    def with_values(self, values: Iterable[tuple[str, str]]) -> Settings:
+        """These settings with others read from text.
+
+        >>> Settings().with_values([("sites", "8")]).sites
+        8
+        """
+        changed = {}
+        known = [f.name for f in fields(self)]
+        for name, text in values:
+            key = name.lower().removeprefix(CONF_PREFIX)
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}"
+                raise ConfigError(f"unknown setting {name!r}: {hint}")
+            try:
+                changed[key] = int(text)
+            except ValueError:
+                raise ConfigError(f"{name} = {text!r}: a whole number is needed") from None
+        return replace(self, **changed)

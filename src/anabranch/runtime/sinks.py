@@ -1,0 +1,176 @@
+"""Sinks: where the results of a committed batch go.
+
+A sink is called after the batch has committed, with files that stay until it returns. After a
+crash it may be called again for the last batch; the parquet sink recognises what it has, the
+others are told the batch id.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anabranch.errors import SinkError
+from anabranch.state.layout import slug
+from anabranch.state.storage import link_if_absent, make_folder, sync_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class ResultBatch:
+    """The results of one query in one committed step."""
+
+    query: str
+    batch: int
+    step: int
+    schema: pa.Schema
+    files: tuple[Path, ...]
+
+
+class Sink(Protocol):
+    def open(self, query: str, schema: pa.Schema) -> None:
+        """Called once before the first batch of a session."""
+
+    def publish(self, results: ResultBatch) -> None:
+        """Take the results of a committed batch; may be called twice for the last one."""
+
+
+class ParquetSink:
+    """A directory of parquet files, each result exactly once."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def open(self, query: str, schema: pa.Schema) -> None:
+        """Make the directory readable from the start: an empty file carries the schema."""
+        try:
+            make_folder(self.path.absolute())
+            empty = self.path / f"{slug(query)}-schema.parquet"
+            if not empty.exists():
+                pq.write_table(schema.empty_table(), empty)
+        except OSError as error:
+            raise SinkError(f"cannot write to sink {self.path}: {error.strerror}") from error
+
+    def publish(self, results: ResultBatch) -> None:
+        for number, staged in enumerate(results.files):
+            name = f"{slug(results.query)}-{results.batch:010d}-{results.step:04d}-{number:03d}.parquet"
+            self._place(staged, self.path / name)
+
+    def _place(self, staged: Path, target: Path) -> None:
+        if target.exists():
+            if target.stat().st_size != staged.stat().st_size:
+                raise SinkError(
+                    f"{target} exists and is not from this session: give the query a directory of its own"
+                )
+            return
+        if staged.stat().st_dev == self.path.stat().st_dev:
+            link_if_absent(staged, target)
+            return
+        copy = target.with_name(f"_{target.name}.tmp")  # readers skip names that start with _
+        shutil.copyfile(staged, copy)
+        with copy.open("rb") as file:
+            os.fsync(file.fileno())
+        copy.rename(target)
+        sync_folder(self.path)
+
+
+class FunctionSink:
+    """A Python function `(df, batch_id)`, like `foreachBatch`."""
+
+    def __init__(self, spark: SparkSession, function: Callable[[DataFrame, int], Any]) -> None:
+        self._spark = spark
+        self._function = function
+
+    def open(self, query: str, schema: pa.Schema) -> None:
+        """Nothing to prepare."""
+
+    def publish(self, results: ResultBatch) -> None:
+        if results.files:
+            self._function(read_results(self._spark, results), results.batch)
+
+
+class WriterSink:
+    """Any format that Spark can append to; at least once, as the format allows."""
+
+    def __init__(self, spark: SparkSession, kind: str, path: str | None, options: dict[str, str]) -> None:
+        self._spark = spark
+        self._format = kind
+        self._path = path
+        self._options = options
+
+    def open(self, query: str, schema: pa.Schema) -> None:
+        """Spark creates what it needs when it first writes."""
+
+    def publish(self, results: ResultBatch) -> None:
+        if results.files:
+            frame = read_results(self._spark, results)
+            frame.write.format(self._format).options(**self._options).mode("append").save(self._path)
+
+
+class ConsoleSink:
+    """The first rows of every batch on standard output."""
+
+    def __init__(self, rows: int = 20) -> None:
+        self._rows = rows
+
+    def open(self, query: str, schema: pa.Schema) -> None:
+        """Nothing to prepare."""
+
+    def publish(self, results: ResultBatch) -> None:
+        if not results.files:
+            return
+        table = pa.concat_tables([pq.read_table(f) for f in results.files])
+        print(f"-- {results.query}, batch {results.batch}: {table.num_rows:,} rows")
+        for row in table.slice(0, self._rows).to_pylist():
+            print("  " + "  ".join(f"{name}={value}" for name, value in row.items()))
+        if table.num_rows > self._rows:
+            print(f"  … and {table.num_rows - self._rows:,} more")
+
+
+class MemorySink:
+    """Results kept in the driver, for tests and notebooks."""
+
+    def __init__(self) -> None:
+        self._schema: pa.Schema | None = None
+        self._batches: dict[tuple[int, int], pa.Table] = {}
+
+    def open(self, query: str, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def publish(self, results: ResultBatch) -> None:
+        tables = [pq.read_table(f, schema=results.schema) for f in results.files]
+        if tables:
+            self._batches[results.batch, results.step] = pa.concat_tables(tables)
+
+    def table(self) -> pa.Table:
+        if self._schema is None:
+            raise SinkError("nothing has run into this sink yet: start the session first")
+        return pa.concat_tables([self._schema.empty_table(), *self._batches.values()])
+
+
+def parquet(path: str | os.PathLike[str]) -> ParquetSink:
+    """A sink that writes parquet files, each result exactly once."""
+    return ParquetSink(path)
+
+
+def memory() -> MemorySink:
+    """A sink that keeps results in the driver: `sink.table()`."""
+    return MemorySink()
+
+
+def console(rows: int = 20) -> ConsoleSink:
+    """A sink that prints the first rows of every batch."""
+    return ConsoleSink(rows)
+
+
+def read_results(spark: SparkSession, results: ResultBatch) -> DataFrame:
+    return spark.read.parquet(*(str(f.absolute()) for f in results.files))

@@ -1,0 +1,314 @@
+"""What one Spark task does in a batch: work through its sites, one after the other.
+
+Nothing here knows Spark: rows come in as Arrow batches, a report goes out, blocks and staged
+results are files. The same function runs in tests without a JVM.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.exchange.partition_map import PARTITIONS, PartitionMap, partition_of
+from anabranch.operators.rows import RowSet, concat_rows, int64s
+from anabranch.operators.window_join import QuotaExceeded, WindowJoin
+from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME, TIME, Layout
+from anabranch.plan.local_plan import LocalPlan
+from anabranch.runtime.laps import Laps
+from anabranch.runtime.staging import ResultWriter, write_dead_letters
+from anabranch.runtime.wire import DEAD, TAG, Wire, decode
+from anabranch.state.block import BlockMeta, unique_part, write_block
+from anabranch.state.block_cache import open_block
+from anabranch.state.layout import BLOCKS
+from anabranch.state.manifest import ResultFile
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTask:
+    """Everything the slots of one batch need to know beside their rows."""
+
+    checkpoint: Path
+    batch: int
+    slots: int
+    partition_map: PartitionMap
+    layout: Layout
+    wire: Wire
+    streams: tuple[str, ...]
+    plans: Mapping[int, tuple[LocalPlan, ...]]
+    """Local plans by site."""
+    stateful: frozenset[str]
+    """States whose rows must be kept."""
+    blocks: tuple[BlockMeta, ...]
+    merges: tuple[tuple[str, ...], ...]
+    """Groups of blocks to compact in passing."""
+    quota_pairs: int
+
+
+@dataclass(slots=True)
+class StreamReport:
+    """What a slot saw of a stream."""
+
+    max_ts: int | None = None
+    accepted: int = 0
+    late: int = 0
+    rejected: int = 0
+
+
+@dataclass(slots=True)
+class SiteReport:
+    """What a site did in a batch. `busy_s` is CPU time: what its own machine would have needed."""
+
+    site: int
+    busy_s: float = 0.0
+    rows: int = 0
+    pairs: int = 0
+    results: int = 0
+
+
+@dataclass(slots=True)
+class SlotReport:
+    slot: int
+    streams: dict[str, StreamReport] = field(default_factory=dict)
+    sites: list[SiteReport] = field(default_factory=list)
+    blocks: list[BlockMeta] = field(default_factory=list)
+    results: list[ResultFile] = field(default_factory=list)
+    dead_letters: list[ResultFile] = field(default_factory=list)
+    failures: dict[str, str] = field(default_factory=dict)
+    """Message by query that exceeded its quota."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Wall time by phase."""
+
+
+_opened: dict[str, RowSet] = {}
+"""Blocks this worker process has open, with the indexes it has built on them."""
+
+
+def run_slot(task: SlotTask, slot: int, batches: Iterable[pa.RecordBatch], *, attempt: str = "0") -> SlotReport:
+    """Work through the sites of `slot` on the rows of one batch."""
+    return _SlotRun(task, slot, unique_part(attempt)).run(batches)
+
+
+class _SlotRun:
+    def __init__(self, task: SlotTask, slot: int, unique: str) -> None:
+        self.task = task
+        self.slot = slot
+        self.unique = unique
+        self.report = SlotReport(slot)
+        self.sites = task.partition_map.sites_of_slot(slot, task.slots)
+        self.site_of = task.partition_map.as_array()
+        self._laps = Laps(self.report.seconds)
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> SlotReport:
+        arrived = [b for b in batches if b.num_rows]
+        self._laps.mark("receive")
+        new = self._sort_out(arrived)
+        self._laps.mark("sort")
+        old = self._open_blocks()
+        self._laps.mark("open")
+        kept = self._evaluate(new, old)
+        self._laps.mark("write results")
+        self._keep(new, kept)
+        self._laps.mark("write blocks")
+        self._compact()
+        self._laps.mark("compact")
+        return self.report
+
+    def _sort_out(self, arrived: list[pa.RecordBatch]) -> dict[int, RowSet]:
+        """New rows by input, sorted; ticks and dead rows are accounted for on the way."""
+        if not arrived:
+            return {}
+        rows = pa.Table.from_batches(arrived).combine_chunks()
+        rows = concat_rows(rows.to_batches())
+        self._check_destination(rows)
+        dead = rows.column(DEAD)
+        if dead.null_count < rows.num_rows:
+            self._bury(rows.filter(dead.is_valid()))
+            rows = rows.filter(dead.is_null())
+        tags = rows.column(TAG).to_numpy()
+        self._count(tags, int64s(rows, TIME))
+        new = {}
+        for source in self.task.layout.inputs:
+            mine = np.flatnonzero(tags >> 1 == source.id)
+            if len(mine):
+                own = rows if len(mine) == rows.num_rows else rows.take(pa.array(mine))
+                new[source.id] = RowSet.sorted(decode(own, self.task.wire.values[source.id]), TIME)
+        return new
+
+    def _check_destination(self, rows: pa.RecordBatch) -> None:
+        # Spark wraps a wrong id around and sends NULL to slot 0 without a word.
+        sites = self.site_of[partition_of(int64s(rows, HASH))]
+        slots = sites * self.task.slots // self.task.partition_map.sites
+        if (slots != self.slot).any():
+            raise AssertionError(f"slot {self.slot} received rows of another slot")
+
+    def _stream_of(self, tag: int) -> str:
+        if tag < 0:
+            return self.task.streams[(-1 - tag) // 2]
+        return self.task.layout.inputs[tag >> 1].stream
+
+    def _count(self, tags: np.ndarray, times: np.ndarray) -> None:
+        for tag in np.unique(tags):
+            stream = self.report.streams.setdefault(self._stream_of(int(tag)), StreamReport())
+            mine = tags == tag
+            if tag < 0 or tag & 1:  # further copies of a row do not count again
+                stream.accepted += int(mine.sum())
+            latest = int(times[mine].max())
+            stream.max_ts = latest if stream.max_ts is None else max(stream.max_ts, latest)
+
+    def _bury(self, rows: pa.RecordBatch) -> None:
+        tags = rows.column(TAG).to_numpy()
+        names = [self._stream_of(int(tag)) for tag in tags]
+        reasons = np.where(tags < 0, "no usable event time", "outside the accepted time range")
+        for tag, count in zip(*np.unique(tags, return_counts=True), strict=True):
+            stream = self.report.streams.setdefault(self._stream_of(int(tag)), StreamReport())
+            if tag < 0:
+                stream.rejected += int(count)
+            else:
+                stream.late += int(count)
+        self.report.dead_letters.append(
+            write_dead_letters(
+                self.task.checkpoint,
+                pa.table(
+                    {
+                        "stream": names,
+                        "reason": reasons.astype(object),
+                        "batch": np.full(len(tags), self.task.batch),
+                        "event_time_us": rows.column(TIME),
+                        "row": rows.column(DEAD),
+                    }
+                ),
+                name=f"dead-b{self.task.batch:010d}-s{self.slot:03d}-{self.unique}.parquet",
+            )
+        )
+
+    def _open_blocks(self) -> dict[str, list[tuple[BlockMeta, RowSet]]]:
+        """Blocks by state, of which some partition belongs to this slot."""
+        names = {b.name for b in self.task.blocks}
+        for name in _opened.keys() - names:
+            del _opened[name]
+        mine = {p for p in range(PARTITIONS) if self.site_of[p] in self.sites}
+        by_state: dict[str, list[tuple[BlockMeta, RowSet]]] = {}
+        for meta in self.task.blocks:
+            if any(p in mine for p, _ in meta.partitions):
+                if meta.name not in _opened:
+                    _opened[meta.name] = RowSet(open_block(self.task.checkpoint / BLOCKS, meta))
+                by_state.setdefault(meta.state, []).append((meta, _opened[meta.name]))
+        return by_state
+
+    def _evaluate(
+        self, new: Mapping[int, RowSet], old: Mapping[str, list[tuple[BlockMeta, RowSet]]]
+    ) -> dict[str, list[pa.RecordBatch]]:
+        """Run every plan at every site; returns the new rows of intermediate states."""
+        writers = {
+            plan.query.name: ResultWriter(self.task, plan.query, self.slot, self.unique)
+            for site in self.sites
+            for plan in self.task.plans[site]
+        }
+        kept: dict[str, list[pa.RecordBatch]] = {}
+        for site in self.sites:
+            started = time.thread_time()
+            report = SiteReport(site)
+            rows = self._rows_of_site(site, new)
+            states = {
+                state: [r for meta, r in blocks if any(self.site_of[p] == site for p, _ in meta.partitions)]
+                for state, blocks in old.items()
+            }
+            report.rows = sum(len(r) for r in rows.values())
+            for plan in self.task.plans[site]:
+                self._run_plan(plan, rows, states, writers[plan.query.name], kept, report)
+            report.busy_s = time.thread_time() - started
+            self.report.sites.append(report)
+        self._laps.mark("join")
+        for writer in writers.values():
+            self.report.results.extend(writer.close())
+        return kept
+
+    def _run_plan(
+        self,
+        plan: LocalPlan,
+        rows: Mapping[int, RowSet],
+        states: Mapping[str, list[RowSet]],
+        writer: ResultWriter,
+        kept: dict[str, list[pa.RecordBatch]],
+        report: SiteReport,
+    ) -> None:
+        if plan.query.name in self.report.failures:
+            return
+        join = WindowJoin(plan, new=rows, old=states, emit=writer.write, quota=self.task.quota_pairs)
+        before = writer.rows
+        try:
+            join.run()
+        except QuotaExceeded as error:
+            self.report.failures[plan.query.name] = str(error)
+            return
+        for state, batch in join.kept.items():
+            kept.setdefault(state, []).append(batch)
+        report.pairs += join.pairs
+        report.results += writer.rows - before
+
+    def _rows_of_site(self, site: int, new: Mapping[int, RowSet]) -> dict[int, RowSet]:
+        if len(self.sites) == 1:
+            return dict(new)
+        mine = {}
+        for source, rows in new.items():
+            at = np.flatnonzero(self.site_of[partition_of(int64s(rows.batch, HASH))] == site)
+            if len(at):
+                mine[source] = RowSet(rows.batch.take(pa.array(at)))  # still sorted
+        return mine
+
+    def _keep(self, new: Mapping[int, RowSet], kept: Mapping[str, list[pa.RecordBatch]]) -> None:
+        for source, rows in new.items():
+            state = self.task.layout.inputs[source].state
+            if state in self.task.stateful:
+                self._write_block(state, rows.batch, TIME)
+        for state, batches in kept.items():
+            rows = batches[0] if len(batches) == 1 else RowSet.sorted(concat_rows(batches), MAX_TIME).batch
+            self._write_block(state, rows, MAX_TIME)
+
+    def _write_block(
+        self, state: str, rows: pa.RecordBatch, time_column: str, batches: tuple[int, int] | None = None
+    ) -> None:
+        first, last = batches or (self.task.batch, self.task.batch)
+        times = pc.min_max(rows.column(time_column))
+        deadline = pc.max(rows.column(DEADLINE)).as_py() if time_column == MAX_TIME else None
+        partitions = np.bincount(partition_of(int64s(rows, HASH)), minlength=PARTITIONS)
+        self.report.blocks.append(
+            write_block(
+                self.task.checkpoint / BLOCKS,
+                rows,
+                state=state,
+                batch=first,
+                last_batch=last,
+                slot=self.slot,
+                unique=self.unique + (f"-{len(self.report.blocks)}"),
+                min_ts=times["min"].as_py(),
+                max_ts=times["max"].as_py(),
+                max_deadline=deadline,
+                partitions=enumerate(partitions.tolist()),
+            )
+        )
+
+    def _compact(self) -> None:
+        """Merge groups of blocks, taking from each the partitions that are now this slot's."""
+        metas = {b.name: b for b in self.task.blocks}
+        owned = np.isin(self.site_of, self.sites)
+        for group in self.task.merges:
+            pieces = []
+            for name in group:
+                if name in _opened:
+                    rows = _opened[name].batch
+                    mine = owned[partition_of(int64s(rows, HASH))]
+                    pieces.append(rows if mine.all() else rows.filter(pa.array(mine)))
+            pieces = [p for p in pieces if p.num_rows]
+            if pieces:
+                time_column = MAX_TIME if MAX_TIME in pieces[0].schema.names else TIME
+                merged = RowSet.sorted(concat_rows(pieces), time_column)
+                blocks = [metas[name] for name in group]
+                span = (min(b.batch for b in blocks), max(b.last_batch for b in blocks))
+                self._write_block(blocks[0].state, merged.batch, time_column, span)

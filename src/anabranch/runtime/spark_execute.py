@@ -1,0 +1,44 @@
+"""Running the slots of a batch as one Spark job."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from anabranch.runtime.batch_loop import Routing
+from anabranch.runtime.ingest import route
+from anabranch.runtime.slot_task import SlotReport, SlotTask, run_slot
+
+_REPORT = pa.schema([("report", pa.binary())])
+
+
+def execute_on_spark(rows: DataFrame, task: SlotTask, routing: Routing) -> Sequence[SlotReport]:
+    """Route the wire rows of a micro-batch to its slots, run them, collect their reports.
+
+    One action: a second one would read the sources again.
+    """
+    routed = route(
+        rows,
+        watermarks=routing.watermarks,
+        latest=routing.latest,
+        slot_of_partition=task.partition_map.slot_of_partition(task.slots),
+        slots=task.slots,
+    )
+    reports = routed.mapInArrow(_slot_function(task), "report binary").collect()
+    # Reports come from our own tasks over Spark's authenticated channel, like any collected row.
+    return [pickle.loads(row.report) for row in reports]  # noqa: S301
+
+
+def _slot_function(task: SlotTask) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        attempt = f"{context.stageId()}.{context.attemptNumber()}.{context.taskAttemptId()}"
+        report = run_slot(task, context.partitionId(), batches, attempt=attempt)
+        yield pa.record_batch([pa.array([pickle.dumps(report)], pa.binary())], schema=_REPORT)
+
+    return run

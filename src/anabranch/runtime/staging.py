@@ -1,0 +1,137 @@
+"""Staged files: results and dead letters, durable before the batch commits, published after."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import xxhash
+
+from anabranch.operators.arrow_types import arrow_type
+from anabranch.plan.logical import Query
+from anabranch.state.layout import STAGED, slug
+from anabranch.state.manifest import Manifest, ResultFile
+from anabranch.state.storage import link_if_absent, make_folder, sync_folder
+
+if TYPE_CHECKING:
+    from anabranch.runtime.slot_task import SlotTask
+
+DEAD_LETTERS = "dead_letters"
+"""Folder of the checkpoint that keeps refused rows, and their query in records of files."""
+
+
+class ResultWriter:
+    """The result file of one query and slot; nothing is created while there are no rows."""
+
+    def __init__(self, task: SlotTask, query: Query, slot: int, unique: str) -> None:
+        self._query = query
+        self._schema = output_schema(query)
+        self._path = (
+            task.checkpoint / STAGED / f"{slug(query.name)}-b{task.batch:010d}-s{slot:03d}-{unique}.parquet"
+        )
+        self._file: _HashedFile | None = None
+        self._writer: pq.ParquetWriter | None = None
+        self._pending: list[pa.Table] = []
+        self.rows = 0
+
+    def write(self, results: pa.Table) -> None:
+        self.rows += results.num_rows
+        self._pending.append(results.cast(self._schema))
+        if sum(t.num_rows for t in self._pending) >= 1 << 20:
+            self._flush()
+
+    def close(self) -> Iterator[ResultFile]:
+        """Make the file durable and describe it."""
+        self._flush()
+        if self._writer is None or self._file is None:
+            return
+        self._writer.close()
+        self._file.seal()
+        yield ResultFile(
+            self._query.name, self._path.name, self.rows, self._file.size, self._file.checksum.hexdigest()
+        )
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        if self._writer is None:
+            self._file = _HashedFile(self._path)
+            # Dictionaries and heavy compression cost more than the probing that made the rows.
+            self._writer = pq.ParquetWriter(
+                self._file, self._schema, compression="snappy", use_dictionary=False
+            )
+        self._writer.write_table(pa.concat_tables(self._pending), row_group_size=1 << 20)
+        self._pending = []
+
+
+def write_dead_letters(checkpoint: Path, rows: pa.Table, *, name: str) -> ResultFile:
+    file = _HashedFile(checkpoint / STAGED / name)
+    pq.write_table(rows, file)
+    file.seal()
+    return ResultFile(DEAD_LETTERS, name, rows.num_rows, file.size, file.checksum.hexdigest())
+
+
+def keep_dead_letters(checkpoint: Path, manifest: Manifest) -> None:
+    """Link a committed step's dead letters into the folder where they stay, readable as one table."""
+    if manifest.dead_letters:
+        make_folder(checkpoint / DEAD_LETTERS)
+    for file in manifest.dead_letters:
+        link_if_absent(checkpoint / STAGED / file.name, checkpoint / DEAD_LETTERS / file.name)
+
+
+def output_schema(query: Query) -> pa.Schema:
+    """Arrow schema of result files: times as instants in UTC, text with 32-bit offsets as readers expect."""
+    return pa.schema([(o.name, _file_type(o.type)) for o in query.outputs])
+
+
+def _file_type(spark_type: str) -> pa.DataType:
+    match spark_type:
+        case "timestamp":
+            return pa.timestamp("us", tz="UTC")
+        case "string":
+            return pa.string()
+        case "binary":
+            return pa.binary()
+    kind = arrow_type(spark_type)
+    if kind is None:
+        raise TypeError(f"results of type {spark_type} cannot be written; select its parts instead")
+    return kind
+
+
+class _HashedFile:
+    """A file that is hashed as it is written, so that nothing is read back."""
+
+    def __init__(self, path: Path) -> None:
+        make_folder(path.parent)
+        self._path = path
+        self._file = path.open("xb")
+        self.checksum = xxhash.xxh3_64()
+        self.size = 0
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data)
+        self.checksum.update(view)
+        self.size += view.nbytes
+        self._file.write(view)
+        return view.nbytes
+
+    def tell(self) -> int:
+        return self.size
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        """Left to `seal`: Arrow closes what it has finished writing."""
+
+    def seal(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        sync_folder(self._path.parent)
+        self.closed = True

@@ -1,0 +1,89 @@
+"""Durable state: immutable blocks, one manifest per step, one writer."""
+
+from anabranch.state.block import BlockMeta, map_block, unique_part, write_block
+from anabranch.state.block_cache import BlockCache, block_cache, open_block
+from anabranch.state.compaction import plan_compaction
+from anabranch.state.errors import (
+    CheckpointInUseError,
+    CorruptionError,
+    FencedError,
+    InvalidNameError,
+    ManifestConflict,
+    UnsupportedVersionError,
+)
+from anabranch.state.expiry import (
+    DROP_ALL,
+    KEEP_ALL,
+    LeafUse,
+    WindowRef,
+    held_back,
+    intermediate_horizon,
+    leaf_horizon,
+    may_drop,
+)
+from anabranch.state.fence import Fence, acquire
+from anabranch.state.garbage import Garbage, collect_garbage
+from anabranch.state.inspect import describe
+from anabranch.state.manifest import (
+    NO_PARENT,
+    Manifest,
+    ManifestKey,
+    QueryState,
+    QueryStatus,
+    ResultFile,
+    SitePlan,
+    StreamState,
+)
+from anabranch.state.manifest_codec import digest
+from anabranch.state.manifest_log import history, load, manifest_keys, newest, publish, recover, verify_chain
+from anabranch.state.storage import FileInfo, PosixStorage, Storage, link_if_absent
+
+__all__ = [
+    "DROP_ALL",
+    "KEEP_ALL",
+    "NO_PARENT",
+    "BlockCache",
+    "BlockMeta",
+    "CheckpointInUseError",
+    "CorruptionError",
+    "Fence",
+    "FencedError",
+    "FileInfo",
+    "Garbage",
+    "InvalidNameError",
+    "LeafUse",
+    "Manifest",
+    "ManifestConflict",
+    "ManifestKey",
+    "PosixStorage",
+    "QueryState",
+    "QueryStatus",
+    "ResultFile",
+    "SitePlan",
+    "Storage",
+    "StreamState",
+    "UnsupportedVersionError",
+    "WindowRef",
+    "acquire",
+    "block_cache",
+    "collect_garbage",
+    "describe",
+    "digest",
+    "held_back",
+    "history",
+    "intermediate_horizon",
+    "leaf_horizon",
+    "link_if_absent",
+    "load",
+    "manifest_keys",
+    "map_block",
+    "may_drop",
+    "newest",
+    "open_block",
+    "plan_compaction",
+    "publish",
+    "recover",
+    "unique_part",
+    "verify_chain",
+    "write_block",
+]

@@ -1,0 +1,86 @@
+"""Compaction: decide which blocks to merge, so that a state is never more than a few blocks.
+
+The smallest blocks are merged, at least `FAN_IN` of them, when the merger is at least `GROWTH`
+times as big as the biggest of them. So every rewrite of a row doubles the block it lies in, and
+a row is rewritten logarithmically often; and where nothing can be merged, sizes grow like powers of
+two, so that few blocks remain. Fixed size tiers would rewrite a big block for the sake of a small
+one whenever their sum crosses the bound of a tier.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from anabranch.state.block import BlockMeta
+
+FAN_IN = 4
+GROWTH = 2
+# Mergers below this size cost next to nothing, however often they are repeated.
+TINY_ROWS = 4096
+
+Group = tuple[str, ...]
+
+
+def plan_compaction(
+    blocks: Sequence[BlockMeta],
+    *,
+    bucket_us: int | None,
+    max_blocks: int = 12,
+    barriers: Sequence[int] = (),
+    separate_slots: bool = False,
+) -> tuple[Group, ...]:
+    """Return groups of block names, each to be merged into one block.
+
+    Parameters
+    ----------
+    bucket_us
+        Length of a time bucket. Blocks of different buckets stay apart, so that old rows
+        still leave with whole blocks. None, for unbounded windows: one bucket.
+    max_blocks
+        A state with no more blocks than this is left alone.
+    barriers
+        Batches at which running protocols started: rows from before and after stay apart.
+    separate_slots
+        Merge only blocks of the same slot: for many slots, or sites that share nothing.
+    """
+    if bucket_us is not None and bucket_us <= 0:
+        raise ValueError(f"bucket_us must be positive, not {bucket_us}")
+    fences = sorted(barriers)
+    plan = []
+    for state_blocks in _by_state(blocks):
+        if len(state_blocks) <= max_blocks:
+            continue
+        groups = defaultdict(list)
+        for block in state_blocks:
+            groups[_company(block, bucket_us, fences, separate_slots=separate_slots)].append(block)
+        plan += [merge for group in groups.values() if (merge := _choose(group))]
+    return tuple(plan)
+
+
+def _by_state(blocks: Iterable[BlockMeta]) -> Iterable[list[BlockMeta]]:
+    states: dict[str, list[BlockMeta]] = defaultdict(list)
+    for block in blocks:
+        states[block.state].append(block)
+    return states.values()
+
+
+def _company(
+    block: BlockMeta, bucket_us: int | None, fences: Sequence[int], *, separate_slots: bool
+) -> tuple[int, ...]:
+    """Return what two blocks must have in common to be merged."""
+    bucket = 0 if bucket_us is None else block.max_ts // bucket_us
+    sides = bisect_right(fences, block.batch), bisect_right(fences, block.last_batch)
+    return (bucket, *sides, block.slot if separate_slots else 0)
+
+
+def _choose(group: Sequence[BlockMeta]) -> Group | None:
+    """Return the longest run of smallest blocks that is worth merging."""
+    ascending = sorted(group, key=lambda block: (block.rows, block.batch, block.name))
+    best, total = 0, 0
+    for count, block in enumerate(ascending, start=1):
+        total += block.rows
+        if count >= FAN_IN and (total >= GROWTH * block.rows or total < TINY_ROWS):
+            best = count
+    return tuple(block.name for block in ascending[:best]) or None

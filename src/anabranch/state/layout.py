@@ -1,0 +1,56 @@
+"""Where things lie in a checkpoint directory.
+
+::
+
+    lock                          held by the live session, names its holder
+    epochs/00000007               one empty claim per session that ever wrote
+    manifests/0000000012.0000.json
+    blocks/…                      state, named by manifests
+    staged/…                      results and dead letters before they are published
+    tmp/…                         files on their way to their final name
+"""
+
+from __future__ import annotations
+
+import re
+
+from anabranch.state.errors import InvalidNameError
+
+LOCK = "lock"
+EPOCHS = "epochs"
+MANIFESTS = "manifests"
+BLOCKS = "blocks"
+STAGED = "staged"
+TEMPORARY = "tmp"
+
+# No leading dot: that excludes "..", hidden files and what editors and NFS leave behind.
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=+-]{0,199}\Z")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def check_name(name: str) -> str:
+    """Return `name` if it stays below the root, else raise `InvalidNameError`."""
+    if not is_name(name):
+        raise InvalidNameError(
+            f"{name!r} is not a name in the checkpoint: use parts of letters, digits and _ . = + - "
+            "separated by single slashes, none starting with a dot"
+        )
+    return name
+
+
+def is_name(name: str) -> bool:
+    """Tell whether `name` is a relative path that stays below the root.
+
+    >>> is_name("blocks/orders-b1.arrow"), is_name("../secrets"), is_name("/etc/passwd")
+    (True, False, False)
+    """
+    return all(_PART.match(part) for part in name.split("/"))
+
+
+def slug(text: str) -> str:
+    """Make any text usable inside a file name; not unique.
+
+    >>> slug("orders ⋈ payments")
+    'orders_payments'
+    """
+    return _UNSAFE.sub("_", text)[:60].strip("_") or "_"

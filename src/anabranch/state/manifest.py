@@ -1,0 +1,130 @@
+"""The manifest: everything the next step starts from, as plain frozen data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from anabranch.state.block import BlockMeta
+from anabranch.state.layout import BLOCKS, STAGED
+
+VERSION = 1
+NO_PARENT = ""
+
+
+class ManifestKey(NamedTuple):
+    """Where a manifest stands: steps follow a batch that brought no new rows."""
+
+    batch: int
+    step: int
+
+
+class SitePlan(NamedTuple):
+    """The plan, as JSON text, that a site runs for a query."""
+
+    site: int
+    query: str
+    plan: str
+
+
+class QueryStatus(StrEnum):
+    """Whether a query takes part in batches."""
+
+    RUNNING = "running"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """How far a stream has come, counted over all committed batches."""
+
+    name: str
+    max_ts: int | None = None
+    watermark: int | None = None
+    accepted: int = 0
+    late: int = 0
+    rejected: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueryState:
+    """A query as of this step; `since` is its first batch."""
+
+    name: str
+    fingerprint: str
+    since: int
+    status: QueryStatus = QueryStatus.RUNNING
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFile:
+    """A staged file of results, or of dead letters; `name` is relative to the staged folder."""
+
+    query: str
+    name: str
+    rows: int
+    bytes: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A committed step.
+
+    Attributes
+    ----------
+    parent
+        Digest of the manifest before this one; `NO_PARENT` for the first.
+    epoch
+        Epoch of the writing session, see `fence`.
+    attempt
+        Random id of the attempt to commit this step: tells our own manifest from another's
+        when the outcome of publishing is unknown.
+    offsets
+        Digest of the source offsets of this batch.
+    source_id
+        Id of the Spark checkpoint the offsets belong to.
+    partition_map
+        Site of every partition.
+    catalog, controller
+        JSON objects of the runtime and the controller; not looked into here.
+    results, dead_letters
+        Files staged in this step. Both are published by linking: a staged file is removed
+        when no retained manifest names it.
+    committed_at
+        Unix time in seconds, given by the caller.
+    """
+
+    batch: int
+    step: int
+    parent: str
+    epoch: int
+    attempt: str
+    offsets: str
+    source_id: str
+    committed_at: float
+    streams: tuple[StreamState, ...] = ()
+    blocks: tuple[BlockMeta, ...] = ()
+    partition_map: tuple[int, ...] = ()
+    sites: int = 1
+    plans: tuple[SitePlan, ...] = ()
+    queries: tuple[QueryState, ...] = ()
+    catalog: Mapping[str, Any] = field(default_factory=dict)
+    results: tuple[ResultFile, ...] = ()
+    dead_letters: tuple[ResultFile, ...] = ()
+    controller: Mapping[str, Any] = field(default_factory=dict)
+    version: int = VERSION
+
+    @property
+    def key(self) -> ManifestKey:
+        """Position in the history."""
+        return ManifestKey(self.batch, self.step)
+
+    def file_names(self) -> set[str]:
+        """Return the names, relative to the checkpoint, of all files this manifest needs."""
+        blocks = {f"{BLOCKS}/{block.name}" for block in self.blocks}
+        staged = {f"{STAGED}/{file.name}" for file in (*self.results, *self.dead_letters)}
+        return blocks | staged

@@ -1,0 +1,182 @@
+"""Ingest without a JVM: the same wire rows as `runtime.ingest`, made by DuckDB and NumPy.
+
+For tests that need thousands of runs. Expressions of one stream are limited to what sqlglot
+translates from Spark to DuckDB as they stand; the real ingest is tested on Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlglot
+import xxhash
+
+from anabranch.operators.arrow_types import arrow_type
+from anabranch.operators.order import Int64s, combine_hashes
+from anabranch.plan.layout import HASH, TIME, Input, Layout, is_wide
+from anabranch.plan.logical import Field, Stream
+from anabranch.runtime.batch_loop import Routing
+from anabranch.runtime.times import MAX_TIME_US
+from anabranch.runtime.wire import DEAD, TAG, Wire, dead_tag, row_tag, tick_tag
+
+
+def wire_rows(
+    layout: Layout,
+    wire: Wire,
+    streams: Sequence[Stream],
+    tables: Mapping[str, pa.Table],
+    routing: Routing,
+    *,
+    wide_hash_bits: int = 64,
+) -> pa.Table:
+    """Rows of all streams as a batch's slots receive them.
+
+    Parameters
+    ----------
+    wide_hash_bits
+        Bits of the hash of text, binary and decimal keys; few bits make keys collide.
+    """
+    pieces = []
+    for index, stream in enumerate(streams):
+        rows = tables.get(stream.name)
+        if rows is not None and rows.num_rows:
+            pieces += _StreamRows(index, stream, rows, wide_hash_bits).wire(layout, wire, routing)
+    return pa.concat_tables(pieces) if pieces else wire_schema(wire).empty_table()
+
+
+def wire_schema(wire: Wire) -> pa.Schema:
+    lanes = [(name, arrow_type(kind)) for name, kind in wire.lanes]
+    return pa.schema(
+        [(TAG, pa.int32()), (TIME, pa.int64()), (HASH, pa.int64()), *lanes, (DEAD, pa.large_string())]
+    )
+
+
+class _StreamRows:
+    def __init__(self, index: int, stream: Stream, rows: pa.Table, wide_hash_bits: int) -> None:
+        self.index = index
+        self.stream = stream
+        self.rows = rows
+        self.bits = wide_hash_bits
+        self.connection = duckdb.connect()
+        self.connection.register("rows", rows.append_column("__row", pa.array(np.arange(rows.num_rows))))
+        kind = next(c.type for c in stream.columns if c.name.lower() == stream.time.lower())
+        time = f'"{stream.time}"' if kind == "bigint" else f'epoch_us("{stream.time}")'
+        self.times = self._column(time).cast(pa.int64())
+        within = pc.and_(pc.greater_equal(self.times, 0), pc.less(self.times, MAX_TIME_US))
+        self.valid = pc.fill_null(within, False).to_numpy(zero_copy_only=False)
+
+    def wire(self, layout: Layout, wire: Wire, routing: Routing) -> list[pa.Table]:
+        times = self.times.fill_null(0).to_numpy(zero_copy_only=False)
+        taken = np.zeros(len(times), dtype=bool)
+        pieces = []
+        for source in (i for i in layout.inputs if i.stream == self.stream.name):
+            wanted = self._wanted(source) & self.valid
+            outside = (times < routing.watermarks[source.id]) | (times > routing.latest)
+            tags = np.where(taken, row_tag(source.id, first=False), row_tag(source.id, first=True))
+            kept = wanted & ~(outside & taken)
+            pieces.append(self._piece(wire, tags, times, self._hash(source, times), outside, kept, source))
+            taken |= wanted
+        spread = _mix_longs(times)
+        ticks = self.valid & ~taken
+        pieces.append(
+            self._piece(wire, np.full(len(times), tick_tag(self.index)), times, spread, ~self.valid, ticks)
+        )
+        pieces.append(
+            self._piece(
+                wire, np.full(len(times), dead_tag(self.index)), times, spread, ~self.valid, ~self.valid
+            )
+        )
+        return pieces
+
+    def _piece(
+        self,
+        wire: Wire,
+        tags: Any,
+        times: Int64s,
+        hashes: Int64s,
+        dead: Any,
+        kept: Any,
+        source: Input | None = None,
+    ) -> pa.Table:
+        schema = wire_schema(wire)
+        columns = {
+            name: pa.nulls(len(times), schema.field(name).type) for name, _ in wire.lanes
+        }
+        for value in wire.values[source.id] if source is not None else ():
+            if value.is_hash:
+                key = self._key(value.field)
+                hashed = pa.array(self._hash_key(value.field), mask=~key.is_valid().to_numpy(zero_copy_only=False))
+                columns[value.lane] = hashed
+            else:
+                columns[value.lane] = _to_lane(self._field(value.field)).cast(schema.field(value.lane).type)
+        text = [str(row) if d else None for row, d in zip(self.rows.to_pylist(), dead, strict=True)]
+        columns |= {TAG: pa.array(tags, pa.int32()), TIME: pa.array(times), HASH: pa.array(hashes)}
+        columns[DEAD] = pa.array(text, pa.large_string())
+        return pa.table(columns).select(schema.names).cast(schema).filter(pa.array(kept))
+
+    def _wanted(self, source: Input) -> Any:
+        wanted = np.ones(self.rows.num_rows, dtype=bool)
+        if source.filter:
+            passed = self._column(_duckdb(source.filter)).fill_null(False)
+            wanted &= passed.to_numpy(zero_copy_only=False).astype(bool)
+        for key in source.route.keys:
+            wanted &= self._key(key).is_valid().to_numpy(zero_copy_only=False)
+        return wanted
+
+    def _hash(self, source: Input, times: Int64s) -> Int64s:
+        if source.route.keys:
+            return combine_hashes([self._hash_key(f) for f in source.route.keys])
+        if source.route.pin is None:
+            return _mix_longs(times)
+        return np.full(len(times), source.route.pin, dtype=np.int64)
+
+    def _hash_key(self, field: Field) -> Int64s:
+        key = self._key(field)
+        if is_wide(field.type):
+            shift = 64 - self.bits
+            values = [xxhash.xxh3_64_intdigest(str(v).encode()) >> shift << shift for v in key.to_pylist()]
+            return np.array(values, dtype=np.uint64).view(np.int64)
+        return _mix_longs(key.fill_null(0).to_numpy(zero_copy_only=False).view(np.int64))
+
+    def _key(self, field: Field) -> pa.Array:
+        values = _to_lane(self._field(field))
+        if pa.types.is_floating(values.type):
+            numbers = values.to_numpy(zero_copy_only=False) + 0.0  # -0.0 becomes 0.0
+            numbers = np.where(np.isnan(numbers), np.nan, numbers)
+            return pa.array(numbers, mask=~values.is_valid().to_numpy(zero_copy_only=False))
+        return values
+
+    def _field(self, field: Field) -> pa.Array:
+        kind = arrow_type(field.type)
+        return self._column(_duckdb(field.sql)).cast(kind)
+
+    def _column(self, sql: str) -> pa.Array:
+        table = self.connection.sql(f"SELECT {sql} AS v FROM rows ORDER BY __row").to_arrow_table()
+        return table.column("v").combine_chunks()
+
+
+def _duckdb(spark_sql: str) -> str:
+    return sqlglot.transpile(spark_sql, read="spark", write="duckdb")[0]
+
+
+def _to_lane(values: pa.Array) -> pa.Array:
+    kind = values.type
+    if pa.types.is_date32(kind):
+        return values.cast(pa.int32()).cast(pa.int64())
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_timestamp(kind):
+        return values.cast(pa.int64())
+    return values.cast(pa.float64()) if pa.types.is_floating(kind) else values
+
+
+def _mix_longs(values: Any) -> Int64s:
+    """A bijection of 64-bit values, as Spark's xxhash64 is on longs."""
+    with np.errstate(over="ignore"):
+        x = np.ascontiguousarray(values).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return (x ^ (x >> np.uint64(31))).view(np.int64)

@@ -1,0 +1,88 @@
+"""A session without Spark: the real batch loop, slot task, state and sinks on rows handed over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from anabranch.exchange.partition_map import partition_of
+from anabranch.plan.layout import HASH
+from anabranch.plan.logical import Query, Stream
+from anabranch.runtime.batch_loop import BatchLoop, BatchSummary, Routing
+from anabranch.runtime.catalog import reconcile
+from anabranch.runtime.settings import Settings
+from anabranch.runtime.sinks import MemorySink, Sink
+from anabranch.runtime.slot_task import SlotReport, SlotTask, run_slot
+from anabranch.state import PosixStorage, Storage, newest
+from anabranch.state.fence import acquire
+from anabranch.testing.local_ingest import wire_rows
+
+
+class LocalRun:
+    """Runs batches in this process.
+
+    Opening a second one on the same `root` after the first was closed, or died, is a restart.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        streams: Sequence[Stream],
+        queries: Sequence[Query],
+        *,
+        sinks: Mapping[str, Sink] | None = None,
+        settings: Settings | None = None,
+        storage: Storage | None = None,
+        wide_hash_bits: int = 64,
+    ) -> None:
+        self.streams = tuple(streams)
+        self.sinks: Mapping[str, Sink] = sinks or {q.name: MemorySink() for q in queries}
+        self._bits = wide_hash_bits
+        self._tables: Mapping[str, pa.Table] = {}
+        storage = storage or PosixStorage(root)
+        self.fence = acquire(storage)
+        try:
+            self.loop = BatchLoop(
+                storage=storage,
+                fence=self.fence,
+                root=root,
+                catalog=reconcile(self.streams, tuple(queries), newest(storage)),
+                settings=settings or Settings(sites=1, slots=1),
+                sinks=self.sinks,
+                execute=self._execute,
+            )
+        except BaseException:
+            self.fence.release()
+            raise
+
+    @property
+    def next_batch(self) -> int:
+        return self.loop.manifest.batch + 1 if self.loop.manifest else 0
+
+    def batch(self, tables: Mapping[str, pa.Table], *, number: int | None = None) -> BatchSummary:
+        """Run one batch; `number` repeats an earlier one, as Spark does after a crash."""
+        self._tables = tables
+        number = self.next_batch if number is None else number
+        return self.loop.process(number, offsets=f"batch {number}", source_id="local")
+
+    def results(self, query: str) -> pa.Table:
+        sink = self.sinks[query]
+        assert isinstance(sink, MemorySink)
+        return sink.table()
+
+    def close(self) -> None:
+        self.fence.release()
+
+    def _execute(self, task: SlotTask, routing: Routing) -> list[SlotReport]:
+        rows = wire_rows(
+            self.loop.layout, self.loop.wire, self.streams, self._tables, routing, wide_hash_bits=self._bits
+        )
+        slot_of = task.partition_map.slot_of_partition(task.slots)
+        slots = [slot_of[p] for p in partition_of(rows.column(HASH).to_numpy())]
+        reports = []
+        for slot in range(task.slots):
+            mine = rows.filter(pa.array([s == slot for s in slots], pa.bool_()))
+            reports.append(run_slot(task, slot, mine.to_batches()))
+        return reports
