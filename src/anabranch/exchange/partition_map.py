@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,34 @@ class PartitionMap:
     def even(cls, sites: int) -> PartitionMap:
         """Contiguous runs of partitions, so that a site's rows are contiguous in every block."""
         return cls(tuple(p * sites // PARTITIONS for p in range(PARTITIONS)), sites)
+
+    def moved(self, moves: Mapping[int, int]) -> PartitionMap:
+        """This map with some partitions at other sites."""
+        owners = tuple(moves.get(p, site) for p, site in enumerate(self.site_of_partition))
+        return PartitionMap(owners, self.sites)
+
+    def rescaled(self, sites: int) -> PartitionMap:
+        """A map over another number of sites, as even as can be with few moves.
+
+        >>> grown = PartitionMap.even(2).rescaled(4)
+        >>> [grown.site_of_partition.count(site) for site in range(4)]
+        [64, 64, 64, 64]
+        """
+        owned: list[list[int]] = [[] for _ in range(sites)]
+        homeless = []
+        share = -(-PARTITIONS // sites)
+        for partition, site in enumerate(self.site_of_partition):
+            if site < sites and len(owned[site]) < share:
+                owned[site].append(partition)
+            else:
+                homeless.append(partition)
+        for partition in homeless:
+            min(owned, key=len).append(partition)
+        # Rounding up may leave one site a few short of an even share.
+        while len(max(owned, key=len)) - len(min(owned, key=len)) > 1:
+            min(owned, key=len).append(max(owned, key=len).pop())
+        owner = {p: site for site, partitions in enumerate(owned) for p in partitions}
+        return PartitionMap(tuple(owner[p] for p in range(PARTITIONS)), sites)
 
     def slot_of_site(self, site: int, slots: int) -> int:
         """Neighbouring sites share a slot."""

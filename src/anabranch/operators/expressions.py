@@ -21,7 +21,7 @@ def filter_rows(rows: pa.Table, predicates: Sequence[str]) -> pa.Table:
     if not predicates or not rows.num_rows:
         return rows
     where = " AND ".join(f"({p})" for p in predicates)
-    return _connection().from_arrow(rows).query("rows", f"SELECT * FROM rows WHERE {where}").to_arrow_table()
+    return _select(rows, "*", f"WHERE {where}")
 
 
 def project(rows: pa.Table, outputs: Sequence[Output]) -> pa.Table:
@@ -29,7 +29,7 @@ def project(rows: pa.Table, outputs: Sequence[Output]) -> pa.Table:
     computed = [o for o in outputs if o.field is None]
     if computed and rows.num_rows:
         select = ", ".join(f"{o.sql} AS c{i}" for i, o in enumerate(computed))
-        values = _connection().from_arrow(rows).query("rows", f"SELECT {select} FROM rows").to_arrow_table()
+        values = _select(rows, select)
     by_name = {id(o): i for i, o in enumerate(computed)}
     columns = []
     for output in outputs:
@@ -42,6 +42,11 @@ def project(rows: pa.Table, outputs: Sequence[Output]) -> pa.Table:
             column = pa.chunked_array([pa.array([], type=kind or pa.null())])
         columns.append(column if kind is None or column.type == kind else column.cast(kind))
     return pa.table(columns, names=[o.name for o in outputs])
+
+
+def to_json(rows: pa.RecordBatch) -> pa.ChunkedArray:
+    """Each row as a JSON object."""
+    return _select(pa.Table.from_batches([rows]), "to_json(rows) AS j").column("j")
 
 
 def join_rows(left: pa.Table, right: pa.Table, predicates: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -60,6 +65,12 @@ def join_rows(left: pa.Table, right: pa.Table, predicates: Sequence[str]) -> Ite
     finally:
         connection.unregister("l")
         connection.unregister("r")
+
+
+def _select(rows: pa.Table, what: str, condition: str = "") -> pa.Table:
+    result = _connection().from_arrow(rows).query("rows", f"SELECT {what} FROM rows {condition}")
+    assert result is not None
+    return result.to_arrow_table()
 
 
 @cache

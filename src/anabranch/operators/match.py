@@ -67,7 +67,7 @@ def match(new: Side, old: Side, *, chunk: int = CHUNK_PAIRS) -> Iterator[tuple[R
             yield left, right
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _lower_bound(values: Any, wanted: Any, start: int) -> int:
     """First position from `start` on with values[position] >= wanted, by galloping."""
     n = len(values)
@@ -88,7 +88,7 @@ def _lower_bound(values: Any, wanted: Any, start: int) -> int:
     return high
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _first_live(rows: Any, deadlines: Any, wanted: Any, start: int, end: int) -> int:
     """First position in [start, end) whose deadline reaches `wanted`, where deadlines ascend."""
     low, high = start, end
@@ -102,7 +102,7 @@ def _first_live(rows: Any, deadlines: Any, wanted: Any, start: int, end: int) ->
     return low
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _match(
     new_hashes: Any,
     new_rows: Any,

@@ -31,7 +31,7 @@ def combine_hashes(parts: list[Int64s]) -> Int64s:
     return combined
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _sort_runs(hashes: Any, times: Any, order: Any) -> None:
     n = len(order)
     start = 0
@@ -51,7 +51,7 @@ def _sort_runs(hashes: Any, times: Any, order: Any) -> None:
         start = end
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _mix(left: Any, right: Any) -> Any:
     """Fold two 64-bit hashes into one (the finaliser of splitmix64 over their combination)."""
     mixed = np.empty(len(left), dtype=np.int64)

@@ -25,7 +25,9 @@ def theta_match(
 
 
 def _operand(node: JoinNode, side: LocalNode, rows: RowSet, *, row: str) -> pa.Table:
-    columns = {name: rows.batch.column(side.names[name]) for name in node.residual_columns if name in side.names}
+    columns = {
+        name: rows.batch.column(side.names[name]) for name in node.residual_columns if name in side.names
+    }
     times = int64s(rows.batch, side.max_time)
     deadlines = int64s(rows.batch, side.deadline) + side.window_us
     return pa.table({row: np.arange(len(rows), dtype=np.int32), "t": times, "d": deadlines, **columns})

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from anabranch.exchange.partition_map import PARTITIONS
 from anabranch.operators.expressions import filter_rows, project
 from anabranch.operators.match import match
 from anabranch.operators.order import Rows32
@@ -63,6 +64,7 @@ class WindowJoin:
         self.kept: dict[str, pa.RecordBatch] = {}
         """New rows of each intermediate state."""
         self.pairs = 0
+        self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
 
     def run(self) -> None:
         root = self._plan.root
@@ -139,6 +141,7 @@ class WindowJoin:
             pairs = theta_match(node, new_node, new, old_node, old)
         for new_rows, old_rows in pairs:
             self.pairs += len(new_rows)
+            self.pairs_by_partition += new.rows_per_partition(new_rows)
             if self.pairs > self._quota:
                 raise QuotaExceeded(
                     f"query {self._plan.query.name!r} matched more than {self._quota:,} pairs in one batch "
@@ -171,7 +174,7 @@ class WindowJoin:
             theirs = right.batch.column(node.right.names[name]).take(right_at)
             ours = left.batch.column(node.left.names[name]).take(left_at)
             same = equal_or_unknown_false(ours, theirs)
-            if not same.true_count == len(same):
+            if same.true_count != len(same):
                 batch = batch.filter(same)
                 left_at, right_at = left_at.filter(same), right_at.filter(same)
         return batch

@@ -111,7 +111,10 @@ def layout_of(queries: Iterable[Query], since: Mapping[str, int]) -> Layout:
 
 def _input_for(query: Query, ref: Ref, routing: tuple[int, ...], since: int, next_id: int) -> Input:
     key_of = {
-        i: member.field for i, c in enumerate(query.classes) for member in c.members if member.alias == ref.alias
+        i: member.field
+        for i, c in enumerate(query.classes)
+        for member in c.members
+        if member.alias == ref.alias
     }
     if routing or len(query.refs) == 1:
         route = Route(tuple(key_of[i] for i in routing))

@@ -121,7 +121,11 @@ def _compile(layout: Layout, routed: RoutedQuery, plan: Plan) -> LocalNode:
     on_routing_hash = bool(routed.routing) and classes == routed.routing
     residuals = [query.residuals[i] for i in graph.residuals_between(left.aliases, right.aliases)]
     columns = _columns_above(routed, plan.aliases)
-    fields = {column_name(r.alias, i): f"{r.alias}:{field_column(f)}" for r in query.refs for i, f in enumerate(r.fields)}
+    fields = {
+        column_name(r.alias, i): f"{r.alias}:{field_column(f)}"
+        for r in query.refs
+        for i, f in enumerate(r.fields)
+    }
     names = {name: fields.get(name, name) for name in columns}
     if len(routed.routing) == 1:
         names[f"k{routed.routing[0]}"] = HASH

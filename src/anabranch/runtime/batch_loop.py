@@ -23,7 +23,7 @@ from anabranch.runtime.retention import bucket_lengths, live_blocks, states_of
 from anabranch.runtime.settings import Settings
 from anabranch.runtime.sinks import ResultBatch, Sink
 from anabranch.runtime.slot_task import SlotReport, SlotTask
-from anabranch.runtime.staging import keep_dead_letters, output_schema
+from anabranch.runtime.staging import keep_dead_letters, output_schema, verify_staged
 from anabranch.runtime.wire import Wire, wire_of
 from anabranch.state import (
     NO_PARENT,
@@ -33,8 +33,8 @@ from anabranch.state import (
     Storage,
     StreamState,
     digest,
-    newest,
     publish,
+    recover,
 )
 from anabranch.state.compaction import plan_compaction
 from anabranch.state.fence import Fence
@@ -46,17 +46,7 @@ COLLECT_EVERY = 8
 NEVER_LATE = -(1 << 63)
 
 
-@dataclass(frozen=True, slots=True)
-class Routing:
-    """What the exchange of one batch needs beside the task."""
-
-    watermarks: tuple[int, ...]
-    """Per input id."""
-    latest: int
-    """Largest event time accepted."""
-
-
-Execute = Callable[[SlotTask, Routing], Sequence[SlotReport]]
+Execute = Callable[[SlotTask], Sequence[SlotReport]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +98,7 @@ class BatchLoop:
         self._sinks = sinks
         self._execute = execute
         self._clock = clock
-        self.manifest = newest(storage)
+        self.manifest = recover(storage)
         self._parent = digest(self.manifest) if self.manifest else NO_PARENT
         self.partition_map = self._starting_map()
         self.layout = catalog.layout
@@ -120,17 +110,20 @@ class BatchLoop:
         """Run batch `batch`, or finish publishing it when it has committed already."""
         self._check_entry(batch, offsets, source_id)
         if self.manifest is not None and self.manifest.batch == batch:
+            # Staged by a process that is gone: whatever happened to the files since, it is not published.
+            verify_staged(self._root, self.manifest)
             self._publish_results(self.manifest)
             return BatchSummary(self.manifest, (), {}, replayed=True)
         laps = Laps()
-        task, routing = self._task(batch)
+        task = self._task(batch)
         laps.mark("plan")
-        reports = tuple(self._execute(task, routing))
+        reports = tuple(self._execute(task))
         laps.mark("execute")
         manifest = self._next_manifest(task, reports, offsets=offsets, source_id=source_id)
         self._fence.check()
         self._parent = publish(self._storage, manifest)
         self.manifest = manifest
+        self.partition_map = PartitionMap(manifest.partition_map, manifest.sites)
         laps.mark("commit")
         self._publish_results(manifest)
         if batch % COLLECT_EVERY == 0:
@@ -139,36 +132,43 @@ class BatchLoop:
         return BatchSummary(manifest, reports, laps.seconds)
 
     def _check_entry(self, batch: int, offsets: str, source_id: str) -> None:
+        """Refuse a batch that does not continue the state: it would skip or repeat rows."""
         newest_batch = self.manifest.batch if self.manifest else -1
+        advice = "Restore both from the same moment, or start with a new checkpoint"
         if self.manifest is not None and self.manifest.source_id != source_id:
             raise StateError(
-                f"the checkpoint's state is at batch {newest_batch} of another run of the sources: Spark's own "
-                "checkpoint (folder 'spark' inside it) was deleted or replaced. Going on would skip or repeat "
-                "rows: restore that folder, or start with a new checkpoint"
+                f"the state is at batch {newest_batch}, but Spark's own checkpoint (folder 'spark' inside "
+                f"ours) was deleted or replaced, so that Spark would start over. {advice}"
             )
         if batch not in (newest_batch, newest_batch + 1):
             raise StateError(
-                f"Spark wants to run batch {batch}, but the state is at batch {newest_batch}: one of the two was "
-                "restored without the other. Restore both, or start with a new checkpoint"
+                f"Spark wants to run batch {batch}, but the state is at batch {newest_batch}: one of the two "
+                f"was restored without the other. {advice}"
             )
         if self.manifest is not None and batch == newest_batch and self.manifest.offsets != offsets:
             raise StateError(
-                f"batch {batch} was committed with other source offsets than Spark gives it now: restore Spark's "
-                "own checkpoint (folder 'spark'), or start with a new checkpoint"
+                f"batch {batch} was committed with other source offsets than Spark gives it now. {advice}"
             )
 
     def _starting_map(self) -> PartitionMap:
-        """The map of the checkpoint while the number of sites is the same, else an even one."""
-        if self.manifest is not None and self.manifest.sites == self._settings.sites:
-            return PartitionMap(self.manifest.partition_map, self.manifest.sites)
-        return PartitionMap.even(self._settings.sites)
+        """The checkpoint's map, spread over the sites wanted now."""
+        if self.manifest is None:
+            return PartitionMap.even(self._settings.sites)
+        known = PartitionMap(self.manifest.partition_map, self.manifest.sites)
+        return known if known.sites == self._settings.sites else known.rescaled(self._settings.sites)
 
-    def _task(self, batch: int) -> tuple[SlotTask, Routing]:
+    def rescale(self, sites: int) -> None:
+        """Change the number of sites from the next batch on; no state is rewritten."""
+        self._settings = replace(self._settings, sites=sites)
+
+    def _task(self, batch: int) -> SlotTask:
         plans = self._catalog.running_plans()
         watermarks = self._watermarks()
         blocks = live_blocks(self.manifest.blocks if self.manifest else (), plans, watermarks)
         slots = min(self._settings.slots, self.partition_map.sites)
-        task = SlotTask(
+        drift = self._settings.max_drift_seconds
+        by_input = (watermarks[source.stream] for source in self.layout.inputs)
+        return SlotTask(
             checkpoint=self._root,
             batch=batch,
             slots=slots,
@@ -176,19 +176,14 @@ class BatchLoop:
             layout=self.layout,
             wire=self.wire,
             streams=tuple(s.name for s in self._catalog.streams),
+            earliest=tuple(NEVER_LATE if w is None else w for w in by_input),
+            latest=int((self._clock() + drift) * 1_000_000) if drift else (1 << 63) - 1,
             plans=dict.fromkeys(range(self.partition_map.sites), plans),
             stateful=frozenset(states_of(plans)),
             blocks=blocks,
             merges=self._merges(blocks, plans, slots),
             quota_pairs=self._settings.quota_pairs,
         )
-        by_input = (watermarks[source.stream] for source in self.layout.inputs)
-        drift = self._settings.max_drift_seconds
-        routing = Routing(
-            watermarks=tuple(NEVER_LATE if w is None else w for w in by_input),
-            latest=int((self._clock() + drift) * 1_000_000) if drift else (1 << 63) - 1,
-        )
-        return task, routing
 
     def _merges(
         self, blocks: Sequence[BlockMeta], plans: Sequence[LocalPlan], slots: int
@@ -213,6 +208,7 @@ class BatchLoop:
         merged = {name for group in task.merges for name in group}
         failures = {query: message for r in reports for query, message in r.failures.items()}
         self._catalog = self._catalog.with_failures(failures)
+        next_map = self._next_map(task.partition_map)
         return Manifest(
             batch=task.batch,
             step=0,
@@ -227,10 +223,12 @@ class BatchLoop:
                 *(b for b in task.blocks if b.name not in merged),
                 *(b for r in reports for b in r.blocks),
             ),
-            partition_map=task.partition_map.site_of_partition,
-            sites=task.partition_map.sites,
+            partition_map=next_map.site_of_partition,
+            sites=next_map.sites,
             plans=tuple(
-                SitePlan(site, plan.query.name, str(plan.plan)) for site, plans in task.plans.items() for plan in plans
+                SitePlan(site, plan.query.name, str(plan.plan))
+                for site, plans in task.plans.items()
+                for plan in plans
             ),
             queries=self._catalog.states,
             catalog=self._catalog.to_json(),
@@ -238,9 +236,16 @@ class BatchLoop:
             dead_letters=tuple(f for r in reports for f in r.dead_letters),
         )
 
+    def _next_map(self, current: PartitionMap) -> PartitionMap:
+        """The partition map that the next batch starts with."""
+        wanted = self._settings.sites
+        return current if current.sites == wanted else current.rescaled(wanted)
+
     def _stream_states(self, reports: Sequence[SlotReport]) -> tuple[StreamState, ...]:
         known = {s.name: s for s in self.manifest.streams} if self.manifest else {}
-        return tuple(_advance(known.get(s.name, StreamState(s.name)), s, reports) for s in self._catalog.streams)
+        return tuple(
+            _advance(known.get(s.name, StreamState(s.name)), s, reports) for s in self._catalog.streams
+        )
 
     def _publish_results(self, manifest: Manifest) -> None:
         staged = self._root / STAGED
@@ -257,7 +262,9 @@ def _advance(state: StreamState, stream: Stream, reports: Sequence[SlotReport]) 
     times = [t for t in (state.max_ts, *(s.max_ts for s in seen)) if t is not None]
     max_ts = max(times, default=None)
     # A watermark never falls, not even when the lateness is raised at a restart.
-    marks = [m for m in (state.watermark, None if max_ts is None else max_ts - stream.lateness_us) if m is not None]
+    marks = [
+        m for m in (state.watermark, None if max_ts is None else max_ts - stream.lateness_us) if m is not None
+    ]
     return replace(
         state,
         max_ts=max_ts,

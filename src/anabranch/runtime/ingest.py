@@ -1,8 +1,7 @@
 """Ingest: from streaming DataFrames to one DataFrame of wire rows, in Spark SQL on the JVM.
 
-The first part is fixed for the life of a session: per-stream filters, computed fields, key hashes,
-lanes. The second, `route`, is applied to every micro-batch with that batch's watermarks and
-partition map, which travel as array literals so that the generated code is reused.
+Fixed for the life of a session, because Spark hands a micro-batch over as rows, not as a plan that
+could still be optimised: what changes from batch to batch is left to `route` and to the slots.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from anabranch.exchange.partition_map import PARTITION_BITS
@@ -25,7 +24,7 @@ _TIME = "`__anabranch_time`"
 def ingest(
     layout: Layout, wire: Wire, streams: Sequence[Stream], frames: Mapping[str, DataFrame]
 ) -> DataFrame:
-    """Union of all streams as wire rows; `dead` is the whole row as JSON, computed only if used."""
+    """Union of all streams as wire rows."""
     used = [(i, s) for i, s in enumerate(streams) if any(inp.stream == s.name for inp in layout.inputs)]
     return reduce(
         DataFrame.unionAll,
@@ -33,59 +32,29 @@ def ingest(
     )
 
 
-def route(
-    rows: DataFrame,
-    *,
-    watermarks: Sequence[int],
-    latest: int,
-    slot_of_partition: Sequence[int],
-    slots: int,
-) -> DataFrame:
-    """Mark rows that are late or too far ahead, and send each row to the slot of its partition.
-
-    Parameters
-    ----------
-    rows
-        Wire rows from `ingest`.
-    watermarks
-        Per input id: the watermark of its stream.
-    latest
-        Event times after this one are too far ahead.
-    slot_of_partition, slots
-        The partition map, down to Spark tasks.
-    """
-    limits = _array(watermarks, "bigint")
-    time, tag = F.col(TIME), F.col(TAG)
-    outside = (tag >= 0) & ((time < F.get(limits, F.shiftright(tag, 1))) | (time > latest))
-    is_dead = outside | ((tag < 0) & (tag.bitwiseAND(1) == 0))
-    lanes = [F.col(f"`{name}`") for name in rows.columns if name != DEAD]
-    marked = rows.where(~outside | (tag.bitwiseAND(1) == 1)).select(
-        *lanes, F.when(is_dead, F.col(DEAD)).alias(DEAD)
-    )
+def route(rows: DataFrame, slot_of_partition: Sequence[int], slots: int) -> DataFrame:
+    """Send each row of a micro-batch to the slot of its partition."""
     partition = F.shiftrightunsigned(F.col(HASH), 64 - PARTITION_BITS).cast("int")
-    return marked.repartitionById(slots, F.get(_array(slot_of_partition, "int"), partition))
-
-
-def _array(values: Sequence[int], kind: str) -> Column:
-    """An array literal from one parsed expression: element by element would cost a call each."""
-    return F.expr(f"CAST(array({', '.join(map(str, values))}) AS array<{kind}>)")
+    # One parsed literal: building an array element by element would cost a call to the JVM each.
+    slot_of = F.expr(f"array({', '.join(map(str, slot_of_partition))})")
+    return rows.repartitionById(slots, F.get(slot_of, partition))
 
 
 def _ingest_stream(index: int, stream: Stream, frame: DataFrame, layout: Layout, wire: Wire) -> DataFrame:
     inputs = [i for i in layout.inputs if i.stream == stream.name]
     raw = ", ".join(_quote(c) for c in frame.columns)
     timed = frame.selectExpr("*", f"{_micros(stream)} AS {_TIME}")
-    rows = [_wire_row(i, wire, first="TRUE") for i in inputs]
     if len(inputs) == 1:
-        tagged = timed.selectExpr("*", *_choose(index, inputs[0], rows[0], wire))
+        tagged = timed.selectExpr("*", *_choose(index, inputs[0], _wire_row(inputs[0], wire, first="TRUE")))
     else:
         tagged = timed.selectExpr("*", f"inline({_copies(index, inputs, wire)})")
     names = [TAG, TIME, HASH, *(name for name, _ in wire.lanes)]
     columns = [f"{_quote('__' + name)} AS {_quote(name)}" for name in names]
-    return tagged.selectExpr(*columns, f"to_json(struct({raw})) AS {DEAD}")
+    dead = f"CASE WHEN NOT {_VALID_TIME} THEN to_json(struct({raw})) END AS {DEAD}"
+    return tagged.selectExpr(*columns, dead)
 
 
-def _choose(index: int, source: Input, row: Mapping[str, str], wire: Wire) -> list[str]:
+def _choose(index: int, source: Input, row: dict[str, str]) -> list[str]:
     """Select list for a stream with one input: the row itself, a tick or a dead row."""
     tag = (
         f"CASE WHEN NOT {_VALID_TIME} THEN {dead_tag(index)} "

@@ -88,4 +88,8 @@ def _slowest_slot(summary: BatchSummary) -> dict[str, float]:
 
 
 def _instant(micros: int | None) -> str | None:
-    return None if micros is None else datetime.fromtimestamp(micros / 1e6, UTC).isoformat(timespec="milliseconds")
+    return (
+        None
+        if micros is None
+        else datetime.fromtimestamp(micros / 1e6, UTC).isoformat(timespec="milliseconds")
+    )

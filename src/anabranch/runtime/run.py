@@ -6,9 +6,10 @@ from collections import deque
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
-from anabranch.errors import AnabranchError
+from anabranch.errors import AnabranchError, ConfigError
+from anabranch.exchange.partition_map import PARTITIONS
 from anabranch.runtime.batch_loop import BatchLoop, BatchSummary
 from anabranch.runtime.events import Event
 from anabranch.runtime.failures import explain_failure
@@ -50,7 +51,9 @@ class Run:
     def _note_events(self, summary: BatchSummary, failed_before: set[str]) -> None:
         batch = summary.manifest.batch
         if summary.replayed:
-            self.events.append(Event(batch, "replayed", "committed before a restart; its results are published"))
+            self.events.append(
+                Event(batch, "replayed", "committed before a restart; its results are published")
+            )
         for query in summary.manifest.queries:
             if query.failure and query.name not in failed_before:
                 self.events.append(Event(batch, "query_failed", query.failure))
@@ -85,7 +88,7 @@ class Run:
             if timeout is None:
                 self.streamingQuery.awaitTermination()
             else:
-                self.streamingQuery.awaitTermination(timeout)
+                self.streamingQuery.awaitTermination(timeout)  # type: ignore[arg-type]  # takes parts of seconds
         except PySparkException:
             pass  # told better by exception()
         if self.isActive:
@@ -101,6 +104,12 @@ class Run:
             return explain_failure(self._failure)
         failure = self.streamingQuery.exception()
         return None if failure is None else explain_failure(failure)
+
+    def rescale(self, sites: int) -> None:
+        """Change the number of sites from the next batch on; no state is rewritten."""
+        if not 1 <= sites <= PARTITIONS:
+            raise ConfigError(f"rescale({sites}): choose 1 to {PARTITIONS} sites")
+        self._loop.rescale(sites)
 
     def stop(self) -> None:
         """Stop after the batch under way, which commits or leaves no trace."""

@@ -30,6 +30,11 @@ from anabranch.state.fence import acquire
 SPARK_CHECKPOINT = "spark"
 """Folder of the checkpoint that Spark keeps its offsets in."""
 
+_BATCH_CONF = {
+    "spark.sql.adaptive.enabled": "false",  # the exchange is steered by us, partition by partition
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "0",  # whole partitions
+}
+
 
 class Session:
     """Continuous queries over streams, all run by one Structured Streaming query.
@@ -60,7 +65,9 @@ class Session:
             raise ConfigError(f"stream {name!r} is not streaming: pass a DataFrame from spark.readStream")
         columns = tuple(Column(f.name, f.dataType.simpleString()) for f in frame.schema.fields)
         if time.lower() not in (c.name.lower() for c in columns):
-            raise ConfigError(f"stream {name!r} has no column {time!r}: choose from {', '.join(frame.columns)}")
+            raise ConfigError(
+                f"stream {name!r} has no column {time!r}: choose from {', '.join(frame.columns)}"
+            )
         self._add_stream(Stream(name, columns, time, _lateness_us(lateness)), frame)
 
     def query(self, name: str, select: str, sink: Sink | Connector | Callable[[DataFrame, int], Any]) -> None:
@@ -99,14 +106,15 @@ class Session:
                 catalog=catalog,
                 settings=settings,
                 sinks=self._sinks,
-                execute=lambda task, routing: execute_on_spark(rows[0], task, routing),
+                execute=lambda task: execute_on_spark(rows[0], task),
             )
             frame = ingest(loop.layout, loop.wire, streams, self._frames)
             run = Run(loop, fence)
 
             def process(batch_rows: DataFrame, batch: int) -> None:
                 rows[:] = [batch_rows]
-                batch_rows.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 0)
+                for key, value in _BATCH_CONF.items():
+                    batch_rows.sparkSession.conf.set(key, value)
                 offsets, source_id = _spark_position(self.checkpoint / SPARK_CHECKPOINT, batch)
                 run.process(batch, offsets=offsets, source_id=source_id)
 

@@ -7,12 +7,15 @@ others are told the batch id.
 
 from __future__ import annotations
 
+import filecmp
+import io
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -49,6 +52,8 @@ class ParquetSink:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self._compared: set[str] = set()
+        """Queries whose files were compared with the checkpoint since the start."""
 
     def open(self, query: str, schema: pa.Schema) -> None:
         """Make the directory readable from the start: an empty file carries the schema."""
@@ -56,31 +61,55 @@ class ParquetSink:
             make_folder(self.path.absolute())
             empty = self.path / f"{slug(query)}-schema.parquet"
             if not empty.exists():
-                pq.write_table(schema.empty_table(), empty)
+                content = pa.BufferOutputStream()
+                pq.write_table(schema.empty_table(), content)
+                self._write(io.BytesIO(content.getvalue()), empty)
         except OSError as error:
             raise SinkError(f"cannot write to sink {self.path}: {error.strerror}") from error
 
     def publish(self, results: ResultBatch) -> None:
-        for number, staged in enumerate(results.files):
-            name = f"{slug(results.query)}-{results.batch:010d}-{results.step:04d}-{number:03d}.parquet"
+        prefix = f"{slug(results.query)}-{results.batch:010d}-{results.step:04d}"
+        names = [f"{prefix}-{number:03d}.parquet" for number in range(len(results.files))]
+        if results.query not in self._compared:
+            self._refuse_later_results(results, prefix, names)
+            self._compared.add(results.query)
+        for staged, name in zip(results.files, names, strict=True):
             self._place(staged, self.path / name)
+
+    def _refuse_later_results(self, results: ResultBatch, prefix: str, names: list[str]) -> None:
+        """Nothing of this step or a later one can be there, unless the checkpoint is older than the sink."""
+        pattern = re.compile(rf"{re.escape(slug(results.query))}-\d{{10}}-\d{{4}}-\d{{3}}\.parquet")
+        later = (n for n in os.listdir(self.path) if pattern.fullmatch(n) and n >= prefix and n not in names)
+        if (first := min(later, default=None)) is not None:
+            raise self._foreign(self.path / first)
 
     def _place(self, staged: Path, target: Path) -> None:
         if target.exists():
-            if target.stat().st_size != staged.stat().st_size:
-                raise SinkError(
-                    f"{target} exists and is not from this session: give the query a directory of its own"
-                )
-            return
-        if staged.stat().st_dev == self.path.stat().st_dev:
+            if not target.samefile(staged) and not filecmp.cmp(target, staged, shallow=False):
+                raise self._foreign(target)
+            sync_folder(self.path)  # its writer may have died between naming it and syncing the name
+        elif staged.stat().st_dev == self.path.stat().st_dev:
             link_if_absent(staged, target)
-            return
-        copy = target.with_name(f"_{target.name}.tmp")  # readers skip names that start with _
-        shutil.copyfile(staged, copy)
-        with copy.open("rb") as file:
+        else:
+            with staged.open("rb") as source:
+                self._write(source, target)
+
+    def _write(self, source: BinaryIO, target: Path) -> None:
+        """Write a file that is seen whole or not at all; readers skip names that start with _."""
+        copy = target.with_name(f"_{target.name}.tmp")
+        with copy.open("wb") as file:
+            shutil.copyfileobj(source, file, 1 << 20)
+            file.flush()
             os.fsync(file.fileno())
         copy.rename(target)
         sync_folder(self.path)
+
+    def _foreign(self, file: Path) -> SinkError:
+        return SinkError(
+            f"{file} holds results that this checkpoint does not know: it was written from another checkpoint, or "
+            "the checkpoint was restored from an older copy. Give the query a directory of its own, or remove this "
+            "file and the later ones; their rows will be computed again"
+        )
 
 
 class FunctionSink:

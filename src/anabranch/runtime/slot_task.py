@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap, partition_of
+from anabranch.operators.expressions import to_json
 from anabranch.operators.rows import RowSet, concat_rows, int64s
 from anabranch.operators.window_join import QuotaExceeded, WindowJoin
 from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME, TIME, Layout
@@ -40,6 +41,10 @@ class SlotTask:
     layout: Layout
     wire: Wire
     streams: tuple[str, ...]
+    earliest: tuple[int, ...]
+    """Per input the watermark of its stream: rows before it are late."""
+    latest: int
+    """Rows after this time are too far ahead."""
     plans: Mapping[int, tuple[LocalPlan, ...]]
     """Local plans by site."""
     stateful: frozenset[str]
@@ -69,6 +74,8 @@ class SiteReport:
     rows: int = 0
     pairs: int = 0
     results: int = 0
+    partitions: tuple[tuple[int, int, int], ...] = ()
+    """(partition, new rows, pairs) of the partitions that had any."""
 
 
 @dataclass(slots=True)
@@ -89,7 +96,9 @@ _opened: dict[str, RowSet] = {}
 """Blocks this worker process has open, with the indexes it has built on them."""
 
 
-def run_slot(task: SlotTask, slot: int, batches: Iterable[pa.RecordBatch], *, attempt: str = "0") -> SlotReport:
+def run_slot(
+    task: SlotTask, slot: int, batches: Iterable[pa.RecordBatch], *, attempt: str = "0"
+) -> SlotReport:
     """Work through the sites of `slot` on the rows of one batch."""
     return _SlotRun(task, slot, unique_part(attempt)).run(batches)
 
@@ -102,6 +111,7 @@ class _SlotRun:
         self.report = SlotReport(slot)
         self.sites = task.partition_map.sites_of_slot(slot, task.slots)
         self.site_of = task.partition_map.as_array()
+        self.dead: list[pa.Table] = []
         self._laps = Laps(self.report.seconds)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> SlotReport:
@@ -117,6 +127,10 @@ class _SlotRun:
         self._laps.mark("write blocks")
         self._compact()
         self._laps.mark("compact")
+        if self.dead:
+            name = f"dead-b{self.task.batch:010d}-s{self.slot:03d}-{self.unique}.parquet"
+            rows = pa.concat_tables(self.dead)
+            self.report.dead_letters.append(write_dead_letters(self.task.checkpoint, rows, name=name))
         return self.report
 
     def _sort_out(self, arrived: list[pa.RecordBatch]) -> dict[int, RowSet]:
@@ -126,10 +140,7 @@ class _SlotRun:
         rows = pa.Table.from_batches(arrived).combine_chunks()
         rows = concat_rows(rows.to_batches())
         self._check_destination(rows)
-        dead = rows.column(DEAD)
-        if dead.null_count < rows.num_rows:
-            self._bury(rows.filter(dead.is_valid()))
-            rows = rows.filter(dead.is_null())
+        rows = self._refuse(rows)
         tags = rows.column(TAG).to_numpy()
         self._count(tags, int64s(rows, TIME))
         new = {}
@@ -161,29 +172,39 @@ class _SlotRun:
             latest = int(times[mine].max())
             stream.max_ts = latest if stream.max_ts is None else max(stream.max_ts, latest)
 
-    def _bury(self, rows: pa.RecordBatch) -> None:
-        tags = rows.column(TAG).to_numpy()
-        names = [self._stream_of(int(tag)) for tag in tags]
-        reasons = np.where(tags < 0, "no usable event time", "outside the accepted time range")
-        for tag, count in zip(*np.unique(tags, return_counts=True), strict=True):
-            stream = self.report.streams.setdefault(self._stream_of(int(tag)), StreamReport())
-            if tag < 0:
-                stream.rejected += int(count)
-            else:
-                stream.late += int(count)
-        self.report.dead_letters.append(
-            write_dead_letters(
-                self.task.checkpoint,
-                pa.table(
-                    {
-                        "stream": names,
-                        "reason": reasons.astype(object),
-                        "batch": np.full(len(tags), self.task.batch),
-                        "event_time_us": rows.column(TIME),
-                        "row": rows.column(DEAD),
-                    }
-                ),
-                name=f"dead-b{self.task.batch:010d}-s{self.slot:03d}-{self.unique}.parquet",
+    def _refuse(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Take out rows that are late, too far ahead or without a usable time, and keep them apart."""
+        tags, times = rows.column(TAG).to_numpy(), int64s(rows, TIME)
+        earliest = np.array(self.task.earliest, dtype=np.int64)[np.maximum(tags >> 1, 0)]
+        late = (tags >= 0) & (times < earliest)
+        ahead = (tags >= 0) & (times > self.task.latest)
+        broken = (tags < 0) & (tags & 1 == 0)
+        refused = late | ahead | broken
+        if not refused.any():
+            return rows
+        for reason, which in (("late", late), ("too far ahead", ahead), ("no usable event time", broken)):
+            # Further copies of the same row are dropped without a record.
+            for tag in np.unique(tags[which & ((tags < 0) | (tags & 1 == 1))]):
+                self._bury(rows.filter(pa.array(which & (tags == tag))), int(tag), reason)
+        return rows.filter(pa.array(~refused))
+
+    def _bury(self, rows: pa.RecordBatch, tag: int, reason: str) -> None:
+        name = self._stream_of(tag)
+        stream = self.report.streams.setdefault(name, StreamReport())
+        if reason == "late":
+            stream.late += rows.num_rows
+        else:
+            stream.rejected += rows.num_rows
+        text = rows.column(DEAD) if tag < 0 else to_json(decode(rows, self.task.wire.values[tag >> 1]))
+        self.dead.append(
+            pa.table(
+                {
+                    "stream": [name] * rows.num_rows,
+                    "reason": [reason] * rows.num_rows,
+                    "batch": np.full(rows.num_rows, self.task.batch),
+                    "event_time_us": rows.column(TIME),
+                    "row": text.cast(pa.string()),
+                }
             )
         )
 
@@ -220,8 +241,12 @@ class _SlotRun:
                 for state, blocks in old.items()
             }
             report.rows = sum(len(r) for r in rows.values())
+            pairs = np.zeros(PARTITIONS, dtype=np.int64)
             for plan in self.task.plans[site]:
-                self._run_plan(plan, rows, states, writers[plan.query.name], kept, report)
+                pairs += self._run_plan(plan, rows, states, writers[plan.query.name], kept, report)
+            arrived = sum((r.rows_per_partition() for r in rows.values()), start=np.zeros_like(pairs))
+            active = np.flatnonzero(arrived + pairs)
+            report.partitions = tuple((int(p), int(arrived[p]), int(pairs[p])) for p in active)
             report.busy_s = time.thread_time() - started
             self.report.sites.append(report)
         self._laps.mark("join")
@@ -237,20 +262,22 @@ class _SlotRun:
         writer: ResultWriter,
         kept: dict[str, list[pa.RecordBatch]],
         report: SiteReport,
-    ) -> None:
+    ) -> np.ndarray:
+        """Run one plan; returns the pairs it examined, by partition."""
         if plan.query.name in self.report.failures:
-            return
+            return np.zeros(PARTITIONS, dtype=np.int64)
         join = WindowJoin(plan, new=rows, old=states, emit=writer.write, quota=self.task.quota_pairs)
         before = writer.rows
         try:
             join.run()
         except QuotaExceeded as error:
             self.report.failures[plan.query.name] = str(error)
-            return
+            return join.pairs_by_partition
         for state, batch in join.kept.items():
             kept.setdefault(state, []).append(batch)
         report.pairs += join.pairs
         report.results += writer.rows - before
+        return join.pairs_by_partition
 
     def _rows_of_site(self, site: int, new: Mapping[int, RowSet]) -> dict[int, RowSet]:
         if len(self.sites) == 1:

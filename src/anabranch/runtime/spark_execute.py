@@ -9,25 +9,18 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from anabranch.runtime.batch_loop import Routing
 from anabranch.runtime.ingest import route
 from anabranch.runtime.slot_task import SlotReport, SlotTask, run_slot
 
 _REPORT = pa.schema([("report", pa.binary())])
 
 
-def execute_on_spark(rows: DataFrame, task: SlotTask, routing: Routing) -> Sequence[SlotReport]:
+def execute_on_spark(rows: DataFrame, task: SlotTask) -> Sequence[SlotReport]:
     """Route the wire rows of a micro-batch to its slots, run them, collect their reports.
 
     One action: a second one would read the sources again.
     """
-    routed = route(
-        rows,
-        watermarks=routing.watermarks,
-        latest=routing.latest,
-        slot_of_partition=task.partition_map.slot_of_partition(task.slots),
-        slots=task.slots,
-    )
+    routed = route(rows, task.partition_map.slot_of_partition(task.slots), task.slots)
     reports = routed.mapInArrow(_slot_function(task), "report binary").collect()
     # Reports come from our own tasks over Spark's authenticated channel, like any collected row.
     return [pickle.loads(row.report) for row in reports]  # noqa: S301

@@ -15,7 +15,6 @@ DEFAULTS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.log.level": "ERROR",
 }

@@ -13,6 +13,7 @@ import xxhash
 
 from anabranch.operators.arrow_types import arrow_type
 from anabranch.plan.logical import Query
+from anabranch.state.errors import CorruptionError
 from anabranch.state.layout import STAGED, slug
 from anabranch.state.manifest import Manifest, ResultFile
 from anabranch.state.storage import link_if_absent, make_folder, sync_folder
@@ -81,6 +82,35 @@ def keep_dead_letters(checkpoint: Path, manifest: Manifest) -> None:
         make_folder(checkpoint / DEAD_LETTERS)
     for file in manifest.dead_letters:
         link_if_absent(checkpoint / STAGED / file.name, checkpoint / DEAD_LETTERS / file.name)
+
+
+def verify_staged(checkpoint: Path, manifest: Manifest) -> None:
+    """Check byte for byte what a committed step is about to publish.
+
+    Raises
+    ------
+    CorruptionError
+        A file is missing or is not what was written.
+    """
+    for file in (*manifest.results, *manifest.dead_letters):
+        path = checkpoint / STAGED / file.name
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError as error:
+            raise _damaged(path, f"{file.bytes} bytes", "no file") from error
+        if len(data) != file.bytes:
+            raise _damaged(path, f"{file.bytes} bytes", f"{len(data)} bytes")
+        checksum = xxhash.xxh3_64_hexdigest(data)
+        if checksum != file.checksum:
+            raise _damaged(path, f"checksum {file.checksum}", f"checksum {checksum}")
+
+
+def _damaged(path: Path, expected: str, found: str) -> CorruptionError:
+    advice = (
+        "These results are committed but were not published: restore the checkpoint directory from a "
+        "copy, or start again with an empty checkpoint and an empty sink"
+    )
+    return CorruptionError(str(path), expected=expected, found=found, advice=advice)
 
 
 def output_schema(query: Query) -> pa.Schema:

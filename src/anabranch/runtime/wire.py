@@ -1,6 +1,7 @@
 """How rows of different streams travel in one DataFrame: typed lanes shared by all inputs.
 
-A row on the wire is `tag, ts, h, <lanes>, dead`. Lanes are shared by position and type (the input's
+A row on the wire is `tag, ts, h, <lanes>, dead`; `dead` is the whole row as JSON if it has no usable
+event time. Lanes are shared by position and type (the input's
 first long, its second long …), so that the wire is as wide as the widest input, not their sum.
 """
 
