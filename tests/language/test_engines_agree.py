@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.language.nasty import STREAM, bind, in_duckdb, in_spark, nasty_rows
 
 from anabranch.language.functions import FUNCTIONS
-from tests.language.nasty import bind, in_duckdb, in_spark, nasty_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 COMPARABLE = ["t", "h", "i", "l", "f", "d", "n", "w", "s", "b", "x", "e", "u"]
+EMPTY = [[], ["CAST(NULL AS INT)"]]
 NUMERIC = ["t", "h", "i", "l", "f", "d", "n", "w"]
 
 CASES = {
@@ -25,45 +26,181 @@ CASES = {
     ],
     # A product of the two wide ones would need more than 38 digits, and is refused.
     "arithmetic of one type": [f"{c}1 {op} {c}2" for c in NUMERIC for op in "+-*" if c + op != "w*"],
-    "arithmetic of different types": [f"{a}1 {op} {b}2" for a in NUMERIC for b in NUMERIC if a < b for op in "+-*" if (a, op, b) != ("l", "*", "w")],
+    "arithmetic of different types": [
+        f"{a}1 {op} {b}2"
+        for a in NUMERIC
+        for b in NUMERIC
+        if a < b
+        for op in "+-*"
+        if (a, op, b) != ("l", "*", "w")
+    ],
     "division and modulo": [f"{a}1 {op} {b}2" for a in "thilfd" for b in "thilfd" for op in "/%"],
     "arithmetic with constants": [
-        "i1 + 1", "l1 - 1", "n1 * 2", "n1 + 1.5", "d1 * 1.5", "d1 / 3", "i1 * 1.5", "l1 + 1L", "t1 + 1", "f1 * 2", "n1 * 1e0",
-        "w1 - 0.5", "i1 % 7", "l1 / -1", "-i1", "-l1", "-t1", "-h1", "-d1", "-f1", "-n1", "d1 + 2.5D", "l1 * -9223372036854775808",
+        "i1 + 1",
+        "l1 - 1",
+        "n1 * 2",
+        "n1 + 1.5",
+        "d1 * 1.5",
+        "d1 / 3",
+        "i1 * 1.5",
+        "l1 + 1L",
+        "t1 + 1",
+        "f1 * 2",
+        "n1 * 1e0",
+        "w1 - 0.5",
+        "i1 % 7",
+        "l1 / -1",
+        "-i1",
+        "-l1",
+        "-t1",
+        "-h1",
+        "-d1",
+        "-f1",
+        "-n1",
+        "d1 + 2.5D",
+        "f1 + 0.1F",
+        "n1 + 2.50BD",
+        "h1 + 5S",
+        "w1 * 3",
+        "l1 * -9223372036854775808",
     ],
     "logic": [
-        "b1 AND b2", "b1 OR b2", "NOT b1", "b1 IS NULL", "b1 IS NOT NULL", "b1 IS TRUE", "b1 IS NOT FALSE", "s1 IS NULL",
-        "i1 IN (1, 2, NULL)", "i1 NOT IN (1, 2)", "d1 IN (0, d2)", "s1 IN ('a', s2)", "l1 BETWEEN i1 AND i2", "d1 NOT BETWEEN d2 AND 5",
+        "b1 AND b2",
+        "b1 OR b2",
+        "NOT b1",
+        "b1 IS NULL",
+        "b1 IS NOT NULL",
+        "b1 IS TRUE",
+        "b1 IS NOT FALSE",
+        "s1 IS NULL",
+        "i1 IN (1, 2, NULL)",
+        "i1 NOT IN (1, 2)",
+        "d1 IN (0, d2)",
+        "s1 IN ('a', s2)",
+        "l1 BETWEEN i1 AND i2",
+        "d1 NOT BETWEEN d2 AND 5",
         "d1 = CAST('1e400' AS DOUBLE)",
     ],
     "choices": [
-        "CASE WHEN b1 THEN i1 WHEN b2 THEN l1 ELSE 0 END", "CASE i1 WHEN 1 THEN 'one' WHEN l2 THEN 'l' END", "IF(b1, d1, n1)", "coalesce(s1, s2, 'x')",
-        "nullif(d1, d2)", "nullif(i1, l2)", "ifnull(n1, 0)", "nvl(s1, '')", "coalesce(i1, 1.5)", "isnull(s1)", "isnotnull(d1)", "coalesce(u1, u2)",
-        "isnan(d1)", "isnan(f1)", "isnan(i1)", "coalesce(n1, w1)", "if(b1, u1, TIMESTAMP '2024-01-01 00:00:00')",
+        "CASE WHEN b1 THEN i1 WHEN b2 THEN l1 ELSE 0 END",
+        "CASE i1 WHEN 1 THEN 'one' WHEN l2 THEN 'l' END",
+        "IF(b1, d1, n1)",
+        "coalesce(s1, s2, 'x')",
+        "nullif(d1, d2)",
+        "nullif(i1, l2)",
+        "ifnull(n1, 0)",
+        "nvl(s1, '')",
+        "coalesce(i1, 1.5)",
+        "isnull(s1)",
+        "isnotnull(d1)",
+        "coalesce(u1, u2)",
+        "isnan(d1)",
+        "isnan(f1)",
+        "isnan(i1)",
+        "coalesce(n1, w1)",
+        "if(b1, u1, TIMESTAMP '2024-01-01 00:00:00')",
     ],
-    "least and greatest": [f"{f}({c}1, {c}2)" for c in "thilfdnwseu" for f in ("least", "greatest")] + ["least(i1, l1, 5)"],
+    "least and greatest": [f"{f}({c}1, {c}2)" for c in "thilfdnwseu" for f in ("least", "greatest")]
+    + ["least(i1, l1, 5)"],
     "mathematics": [f"{f}({c}1)" for f in ("abs", "negative") for c in NUMERIC]
-    + [f"{f}({c}1)" for f in ("floor", "ceil", "ceiling", "sqrt") for c in "thilfd"]
-    + ["mod(i1, i2)", "try_add(i1, i2)", "try_subtract(l1, l2)", "try_multiply(l1, l2)", "try_divide(d1, d2)", "try_mod(l1, l2)", "sqrt(n1)"],
+    + [f"{f}({c}1)" for f in ("floor", "ceil", "ceiling", "sqrt", "round") for c in "thilfd"]
+    + [
+        "mod(i1, i2)",
+        "try_add(i1, i2)",
+        "try_subtract(l1, l2)",
+        "try_multiply(l1, l2)",
+        "try_divide(d1, d2)",
+        "try_mod(l1, l2)",
+        "sqrt(n1)",
+    ],
     "text": [
-        "s1 || s2", "concat(s1, i1, b1)", "concat(s1)", "length(s1)", "char_length(s1)", "character_length(s1)", "substring(s1, 1, 2)", "substring(s1, 2)",
-        "substr(s1, 3, 0)", "left(s1, 1)", "trim(s1)", "ltrim(s1)", "rtrim(s1)", "trim(BOTH FROM s1)", "trim(LEADING FROM s1)",
-        "startswith(s1, s2)", "endswith(s1, s2)", "contains(s1, s2)", r"s1 LIKE 'a%'", r"s1 LIKE 'a\\%b'", r"s1 LIKE '_'", r"s1 LIKE '%\\\\%'", "s1 NOT LIKE '%b%'",
-        "s1 LIKE '100#%' ESCAPE '#'", "s1 LIKE 'a\\nb'", "s1 = 'it\\'s'", "s1 = '\U0001f926\U0001f3fc'", "substring('\U0001f926\U0001f3fcx', 2, 2) || s1", "s1 = 'a\\\\b'",
+        "s1 || s2",
+        "concat(s1, i1, b1)",
+        "concat(s1)",
+        "length(s1)",
+        "char_length(s1)",
+        "character_length(s1)",
+        "substring(s1, 1, 2)",
+        "substring(s1, 2)",
+        "substr(s1, 3, 0)",
+        "left(s1, 1)",
+        "trim(s1)",
+        "ltrim(s1)",
+        "rtrim(s1)",
+        "trim(BOTH FROM s1)",
+        "trim(LEADING FROM s1)",
+        "startswith(s1, s2)",
+        "endswith(s1, s2)",
+        "contains(s1, s2)",
+        r"s1 LIKE 'a%'",
+        r"s1 LIKE 'a\\%b'",
+        r"s1 LIKE '_'",
+        r"s1 LIKE '%\\\\%'",
+        "s1 NOT LIKE '%b%'",
+        "s1 LIKE '100#%' ESCAPE '#'",
+        "s1 LIKE 'a\\nb'",
+        "s1 = 'it\\'s'",
+        "s1 = '\U0001f926\U0001f3fc'",
+        "substring('\U0001f926\U0001f3fcx', 2, 2) || s1",
+        "s1 = 'a\\\\b'",
     ],
-    "casts": [f"CAST({a}1 AS {b})" for a in "thil" for b in ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "BOOLEAN", "DECIMAL(5,1)", "DECIMAL(38,10)")]
+    "casts": [
+        f"CAST({a}1 AS {b})"
+        for a in "thil"
+        for b in (
+            "TINYINT",
+            "SMALLINT",
+            "INT",
+            "BIGINT",
+            "FLOAT",
+            "DOUBLE",
+            "STRING",
+            "BOOLEAN",
+            "DECIMAL(5,1)",
+            "DECIMAL(38,10)",
+        )
+    ]
     + [f"CAST({a}1 AS {b})" for a in "fd" for b in ("TINYINT", "SMALLINT", "INT", "BIGINT", "DOUBLE")]
-    + [f"CAST({a}1 AS {b})" for a in "nw" for b in ("TINYINT", "INT", "BIGINT", "DOUBLE", "DECIMAL(4,1)", "DECIMAL(20,0)", "DECIMAL(38,6)")]
+    + [
+        f"CAST({a}1 AS {b})"
+        for a in "nw"
+        for b in ("TINYINT", "INT", "BIGINT", "DOUBLE", "DECIMAL(4,1)", "DECIMAL(20,0)", "DECIMAL(38,6)")
+    ]
     + [f"TRY_CAST(s1 AS {b})" for b in ("TINYINT", "SMALLINT", "INT", "BIGINT", "DOUBLE")]
-    + ["CAST(b1 AS STRING)", "CAST(b1 AS INT)", "CAST(e1 AS TIMESTAMP)", "CAST(u1 AS DATE)", "CAST(NULL AS INT)", "d1::bigint"],
-    "time": [
-        "u1 + INTERVAL 5 MINUTES", "u1 - INTERVAL '1' DAY", "u1 - u2 < INTERVAL 1 HOUR", "u1 BETWEEN u2 AND u2 + INTERVAL 10 SECONDS", "INTERVAL 2 WEEKS + u1",
-        "unix_micros(u1)", "unix_millis(u1)", "unix_seconds(u1)", "timestamp_micros(l1)", "timestamp_millis(l1)", "timestamp_seconds(l1)", "timestamp_seconds(i1)",
-        *(f"{part}({c}1)" for part in ("year", "month", "day", "dayofmonth", "hour", "minute", "second") for c in "ue"),
-        *(f"EXTRACT({part} FROM u1)" for part in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE")),
-        "u1 > TIMESTAMP '2024-03-10 02:30:00'", "u1 = TIMESTAMP '1970-01-01T01:00:00+01:00'", "e1 >= DATE '2024-02-29'", "TIMESTAMP '2024-03-10 02:30:00'", "DATE '1582-10-10'",
+    + [
+        "CAST(b1 AS STRING)",
+        "CAST(b1 AS INT)",
+        "CAST(e1 AS TIMESTAMP)",
+        "CAST(u1 AS DATE)",
+        "CAST(NULL AS INT)",
+        "d1::bigint",
     ],
-}  # fmt: skip
+    "time": [
+        "u1 + INTERVAL 5 MINUTES",
+        "u1 - INTERVAL '1' DAY",
+        "u1 - u2 < INTERVAL 1 HOUR",
+        "u1 BETWEEN u2 AND u2 + INTERVAL 10 SECONDS",
+        "INTERVAL 2 WEEKS + u1",
+        "unix_micros(u1)",
+        "unix_millis(u1)",
+        "unix_seconds(u1)",
+        "timestamp_micros(l1)",
+        "timestamp_millis(l1)",
+        "timestamp_seconds(l1)",
+        "timestamp_seconds(i1)",
+        *(
+            f"{part}({c}1)"
+            for part in ("year", "month", "day", "dayofmonth", "hour", "minute", "second")
+            for c in "ue"
+        ),
+        *(f"EXTRACT({part} FROM u1)" for part in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE")),
+        "u1 > TIMESTAMP '2024-03-10 02:30:00'",
+        "u1 = TIMESTAMP '1970-01-01T01:00:00+01:00'",
+        "e1 >= DATE '2024-02-29'",
+        "TIMESTAMP '2024-03-10 02:30:00'",
+        "DATE '1582-10-10'",
+    ],
+}
 
 
 @pytest.fixture
@@ -92,6 +229,16 @@ def test_spark_and_duckdb_agree_on_types_and_values(far_from_utc: SparkSession, 
         text for text, values in zip(expressions, from_spark[1:], strict=True) if set(values) == {None}
     ] in ([], ["CAST(NULL AS INT)"])
     assert not differences, "\n".join(_first_of_each(differences))
+
+
+@pytest.mark.parametrize("group", CASES)
+def test_a_result_has_the_type_spark_gives_to_the_text_of_the_user(spark: SparkSession, group: str) -> None:
+    columns = ", ".join(f"{text} AS c{n}" for n, text in enumerate(CASES[group]))
+    schema = ", ".join(f"CAST(NULL AS {column.type}) AS {column.name}" for column in STREAM.columns)
+    analysed = spark.sql(f"SELECT {columns} FROM (SELECT {schema})").schema
+    ours = [output.type for output in bind(CASES[group]).outputs[1:]]
+    theirs = [field.dataType.simpleString() for field in analysed]
+    assert [(t, o, s) for t, o, s in zip(CASES[group], ours, theirs, strict=True) if o != s] == []
 
 
 def test_every_function_on_the_list_is_compared() -> None:

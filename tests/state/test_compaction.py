@@ -71,9 +71,8 @@ def test_a_merger_never_mixes_states_buckets_slots_or_sides_of_a_barrier(
         if apart:
             assert len({block.slot for block in members}) == 1
         for barrier in barriers:
-            old = [block for block in members if block.last_batch < barrier]
-            new = [block for block in members if block.batch >= barrier]
-            assert not (old and new)
+            assert len({block.batch < barrier for block in members}) == 1
+            assert len({block.last_batch < barrier for block in members}) == 1
         merged = _merge(members)
         assert merged.rows < TINY_ROWS or merged.rows >= GROWTH * max(block.rows for block in members)
 
@@ -151,6 +150,16 @@ def test_with_time_buckets_the_number_of_blocks_is_bounded_per_bucket() -> None:
             per_bucket[block.max_ts // 25] += 1
         assert len(live) <= 13 or max(per_bucket.values()) <= FAN_IN + math.log2(25)
         assert len(live) <= 24
+
+
+def test_a_running_protocol_splits_a_state_into_old_new_and_spanning_blocks() -> None:
+    old = [_block(batch=batch, rows=5000) for batch in range(5)]
+    new = [_block(batch=batch, rows=5000) for batch in range(7, 12)]
+    spanning = [_block(batch=6, last_batch=7, rows=5000) for _ in range(5)]
+    plan = plan_compaction([*old, *new, *spanning], bucket_us=None, barriers=[7])
+    assert {frozenset(group) for group in plan} == {
+        frozenset(block.name for block in side) for side in (old, new, spanning)
+    }
 
 
 def test_a_bucket_without_length_is_refused() -> None:

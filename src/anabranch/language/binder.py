@@ -94,18 +94,16 @@ class _Fields:
 
 def _plain_select(node: exp.Expr, source: SourceText) -> exp.Select:
     if isinstance(node, exp.SetOperation):
-        raise source.error(
-            node.expression, f"{type(node).__name__.upper()} is not supported", "write two queries"
-        )
+        what = type(node).__name__.upper()
+        raise source.error_at_keyword(node.expression, what, f"{what} is not supported", "write two queries")
     if not isinstance(node, exp.Select):
         raise source.error(node, "a query is a SELECT", _ONE_PLAIN_SELECT)
     for key, value in node.args.items():
         if value and key not in ("expressions", "from_", "joins", "where"):
             what, suggestion = _CLAUSES.get(key, (key.strip("_").upper(), _ONE_PLAIN_SELECT))
             place = value[0] if isinstance(value, list) else value
-            raise source.error(
-                place if isinstance(place, exp.Expr) else node, f"{what} is not supported", suggestion
-            )
+            place = place if isinstance(place, exp.Expr) else node
+            raise source.error_at_keyword(place, what, f"{what} is not supported", suggestion)
     return node
 
 

@@ -6,6 +6,7 @@ depend on the session (text of a timestamp) or are rounded or printed differentl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from anabranch.language.operations import spark_floor_division
@@ -42,46 +43,14 @@ def cast_sql(value: str, source: str, target: str) -> CastSql:
     >>> cast_sql("x", "int", "bigint").spark
     'CAST(x AS BIGINT)'
     """
-    kind, spark, duckdb = _family(target), spark_type(target), duckdb_type(target)
-    plain = CastSql(f"CAST({value} AS {spark})", f"CAST({value} AS {duckdb})")
-    checked = CastSql(f"TRY_CAST({value} AS {spark})", f"TRY_CAST({value} AS {duckdb})")
-    match _family(source), kind:
-        case _ if source == target:
-            return CastSql(value, value)
-        case ("void", _):
-            return plain
-        case ("integral", "integral"):
-            return plain if INTEGRAL.index(source) < INTEGRAL.index(target) else checked
-        case ("integral", "floating") | ("boolean", "integral") | ("integral" | "boolean", "string"):
-            return plain
-        case ("integral", "boolean"):
-            return plain
-        case ("integral" | "decimal", "decimal"):
-            return checked
-        case ("floating", "floating") if target == "double":
-            return plain
-        case ("floating", "integral"):
-            return _floating_to_integral(value, target)
-        case ("decimal", "floating") if target == "double":
-            return CastSql(plain.spark, _decimal_to_double(value, source))
-        case ("decimal", "integral"):
-            return CastSql(checked.spark, f"TRY_CAST(trunc({value}) AS {duckdb})")
-        case ("string", "integral"):
-            digits = f"regexp_extract({value}, '{_INTEGER_TEXT}', 1)"
-            return CastSql(checked.spark, f"TRY_CAST(NULLIF({digits}, '') AS {duckdb})")
-        case ("string", "floating") if target == "double":
-            return _string_to_double(value)
-        case ("date", "timestamp"):
-            return CastSql(
-                f"timestamp_micros(try_multiply(CAST(unix_date({value}) AS BIGINT), {_DAY_US}L))",
-                f"TRY_CAST({value} AS TIMESTAMP)",
-            )
-        case ("timestamp", "date"):
-            return CastSql(
-                f"date_from_unix_date(CAST({spark_floor_division(f'unix_micros({value})', _DAY_US)} AS INT))",
-                f"CAST({value} AS DATE)",
-            )
-    raise Refusal(f"a {source} cannot be cast to {target}", _suggestion(source, target))
+    if source == target:
+        return CastSql(value, value)
+    render = _PAIRS.get((_family(source), _family(target)))
+    if source == VOID:
+        render = _plain
+    if render is None or (target == "float" and source not in INTEGRAL):
+        raise Refusal(f"{source} cannot be cast to {target}", _suggestion(source, target))
+    return render(value, source, target)
 
 
 def _family(kind: str) -> str:
@@ -94,8 +63,23 @@ def _family(kind: str) -> str:
     return "other" if kind == INTERVAL or not (is_supported(kind) or kind == VOID) else kind
 
 
-def _floating_to_integral(value: str, target: str) -> CastSql:
-    # Spark maps 2^63 to the largest BIGINT instead of refusing it; DuckDB rounds instead of truncating.
+def _plain(value: str, source: str, target: str) -> CastSql:
+    return CastSql(f"CAST({value} AS {spark_type(target)})", f"CAST({value} AS {duckdb_type(target)})")
+
+
+def _checked(value: str, source: str, target: str) -> CastSql:
+    return CastSql(
+        f"TRY_CAST({value} AS {spark_type(target)})", f"TRY_CAST({value} AS {duckdb_type(target)})"
+    )
+
+
+def _between_integers(value: str, source: str, target: str) -> CastSql:
+    wider = INTEGRAL.index(source) < INTEGRAL.index(target)
+    return _plain(value, source, target) if wider else _checked(value, source, target)
+
+
+def _truncated(value: str, source: str, target: str) -> CastSql:
+    # DuckDB rounds where Spark truncates, and Spark maps 2^63 to the largest BIGINT instead of refusing it.
     top = repr(float(_TOP[target])).upper() + "D"
     return CastSql(
         f"IF({value} < {top}, TRY_CAST({value} AS {spark_type(target)}), NULL)",
@@ -103,18 +87,48 @@ def _floating_to_integral(value: str, target: str) -> CastSql:
     )
 
 
-def _decimal_to_double(value: str, source: str) -> str:
+def _decimal_to_integral(value: str, source: str, target: str) -> CastSql:
+    return CastSql(
+        f"TRY_CAST({value} AS {spark_type(target)})", f"TRY_CAST(trunc({value}) AS {duckdb_type(target)})"
+    )
+
+
+def _decimal_to_double(value: str, source: str, target: str) -> CastSql:
     # DuckDB divides two doubles, which rounds twice once the digits exceed a double's.
     digits = decimal_digits(source)
     exact = digits is not None and digits[0] <= 15
-    return f"CAST({value} AS DOUBLE)" if exact else f"CAST(CAST({value} AS VARCHAR) AS DOUBLE)"
+    text = value if exact else f"CAST({value} AS VARCHAR)"
+    return CastSql(f"CAST({value} AS DOUBLE)", f"CAST({text} AS DOUBLE)")
 
 
-def _string_to_double(value: str) -> CastSql:
+def _string_to_integral(value: str, source: str, target: str) -> CastSql:
+    digits = f"regexp_extract({value}, '{_INTEGER_TEXT}', 1)"
+    return CastSql(
+        f"TRY_CAST({value} AS {spark_type(target)})",
+        f"TRY_CAST(NULLIF({digits}, '') AS {duckdb_type(target)})",
+    )
+
+
+def _string_to_double(value: str, source: str, target: str) -> CastSql:
     # Java also reads '1d', '0x1p3' and 'NaN', DuckDB '1_000': only plain numbers are common ground.
+    number = f"TRY_CAST(trim({value}, ' ') AS DOUBLE)"
     return CastSql(
         f"IF({value} RLIKE '{_NUMBER_TEXT}', TRY_CAST({value} AS DOUBLE), NULL)",
-        f"CASE WHEN regexp_matches({value}, '{_NUMBER_TEXT}') THEN TRY_CAST(trim({value}, ' ') AS DOUBLE) END",
+        f"CASE WHEN regexp_matches({value}, '{_NUMBER_TEXT}') THEN {number} END",
+    )
+
+
+def _midnight(value: str, source: str, target: str) -> CastSql:
+    return CastSql(
+        f"timestamp_micros(try_multiply(CAST(unix_date({value}) AS BIGINT), {_DAY_US}L))",
+        f"TRY_CAST({value} AS TIMESTAMP)",
+    )
+
+
+def _utc_date(value: str, source: str, target: str) -> CastSql:
+    return CastSql(
+        f"date_from_unix_date(CAST({spark_floor_division(f'unix_micros({value})', _DAY_US)} AS INT))",
+        f"CAST({value} AS DATE)",
     )
 
 
@@ -126,3 +140,24 @@ def _suggestion(source: str, target: str) -> str:
     if source in FLOATING or target in FLOATING:
         return "CAST to DOUBLE or BIGINT instead"
     return "see the table of casts in docs/language.md"
+
+
+_PAIRS: dict[tuple[str, str], Callable[[str, str, str], CastSql]] = {
+    ("integral", "integral"): _between_integers,
+    ("integral", "floating"): _plain,
+    ("integral", "decimal"): _checked,
+    ("integral", "string"): _plain,
+    ("integral", "boolean"): _plain,
+    ("floating", "integral"): _truncated,
+    ("floating", "floating"): _plain,
+    ("decimal", "integral"): _decimal_to_integral,
+    ("decimal", "floating"): _decimal_to_double,
+    ("decimal", "decimal"): _checked,
+    ("boolean", "integral"): _plain,
+    ("boolean", "string"): _plain,
+    ("string", "integral"): _string_to_integral,
+    ("string", "floating"): _string_to_double,
+    ("date", "timestamp"): _midnight,
+    ("timestamp", "date"): _utc_date,
+}
+"""The casts there are, by family of types."""

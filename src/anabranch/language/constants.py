@@ -71,7 +71,7 @@ def duckdb_constant(value: Value, kind: str) -> str:
 
 
 def timestamp_constant(text: str) -> int:
-    """Microseconds since 1970 of an ISO timestamp; without a zone it is UTC, whatever Spark's session zone is.
+    """Microseconds since 1970 of an ISO timestamp. Without a zone it is UTC, whatever Spark's zone is.
 
     >>> timestamp_constant("1970-01-01 00:00:01"), timestamp_constant("1970-01-01T01:00:00+01:00")
     (1000000, 0)

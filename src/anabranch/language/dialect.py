@@ -13,8 +13,9 @@ from typing import NoReturn
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
+from sqlglot.parser import Parser
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.errors import QueryError
 from anabranch.language.duration import DURATION_HINT, duration_us
@@ -61,8 +62,15 @@ class AnabranchParser(SparkParser):
 
     def parse_flow(self, tokens: list[Token], text: str) -> list[Statement]:
         """Read the statements of a flow file."""
-        statements = self._parse(lambda parser: parser._parse_flow_statement(), tokens, text)  # type: ignore[attr-defined]
-        return [statement for statement in statements if isinstance(statement, Statement)]
+        statements: list[Statement] = []
+
+        def collect(parser: Parser) -> None:
+            statement = self._parse_flow_statement()
+            if statement is not None:
+                statements.append(statement)
+
+        self._parse(collect, tokens, text)
+        return statements
 
     def _parse_flow_statement(self) -> Statement | None:
         # A semicolon with a comment behind it reaches us as a statement of its own.
@@ -72,9 +80,9 @@ class AnabranchParser(SparkParser):
             return self._parse_create_stream()
         if self._match_text_seq("CREATE", "QUERY"):
             return self._parse_create_query()
-        if self._match(TokenType.SET):
-            return self._parse_set_option()
-        self.raise_error("expected CREATE STREAM, CREATE QUERY or SET")
+        if not self._match(TokenType.SET):
+            self.raise_error("expected CREATE STREAM, CREATE QUERY or SET")
+        return self._parse_set_option()
 
     def _parse_create_stream(self) -> CreateStream:
         name = self._parse_name("a stream name")
@@ -116,9 +124,12 @@ class AnabranchParser(SparkParser):
 
     def _parse_stream_column(self) -> tuple[exp.Identifier, exp.DataType]:
         name = self._parse_name("a column name")
-        kind = self._parse_types(schema=False) if self._curr else None
+        # As a schema: otherwise VARCHAR(10) would be read as STRING.
+        kind = self._parse_types(schema=True) if self._curr else None
         if not isinstance(kind, exp.DataType):
             self.raise_error(f"expected the type of column {name.name}, as in {name.name} BIGINT")
+        if self._match_text_seq("COLLATE"):
+            kind.set("collate", self._parse_name("a collation"))
         return name, kind
 
     def _parse_connector(self) -> Connector:

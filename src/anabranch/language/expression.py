@@ -85,7 +85,8 @@ def spark_sql(expression: Expression) -> str:
 def duckdb_sql(expression: Expression, place: Callable[[Expression], str | None]) -> str:
     """DuckDB SQL, where `place` names the column that holds an expression, or None to compute it.
 
-    >>> duckdb_sql(Cast(ColumnValue("o", "id", "int"), "bigint"), lambda e: '"o.0"' if aliases_in(e) else None)
+    >>> column = ColumnValue("o", "id", "int")
+    >>> duckdb_sql(Cast(column, "bigint"), lambda e: '"o.0"' if aliases_in(e) else None)
     '"o.0"'
     """
     column = place(expression)

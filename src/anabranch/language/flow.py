@@ -31,7 +31,7 @@ def parse_flow(text: str, *, path: str | None = None) -> Flow:
     Examples
     --------
     >>> flow = parse_flow('''
-    ... CREATE STREAM clicks (user BIGINT, page STRING, ts TIMESTAMP) FROM json 'in' TIME ts LATENESS 5 SECONDS;
+    ... CREATE STREAM clicks (user BIGINT, page STRING, ts TIMESTAMP) FROM json 'in' TIME ts;
     ... CREATE QUERY home INTO console AS SELECT user, ts FROM clicks WHERE page = '/';
     ... ''')
     >>> flow.queries[0].refs[0].filter

@@ -26,7 +26,8 @@ def oracle_sql(query: Query, streams: Mapping[str, Stream]) -> str:
     >>> from anabranch.language.flow import bind_query
     >>> from anabranch.plan.logical import Column
     >>> streams = {"s": Stream("s", (Column("id", "bigint"), Column("ts", "timestamp")), "ts")}
-    >>> print(oracle_sql(bind_query("q", "SELECT a.id FROM s [NOW] a, s [RANGE UNBOUNDED] b", streams), streams))
+    >>> query = bind_query("q", "SELECT a.id FROM s [NOW] a, s [RANGE UNBOUNDED] b", streams)
+    >>> print(oracle_sql(query, streams))
     SELECT "a"."id" AS "id"
     FROM "s" AS "a", "s" AS "b"
     WHERE greatest(epoch_us("a"."ts"), epoch_us("b"."ts")) - epoch_us("a"."ts") <= 0

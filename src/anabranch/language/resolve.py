@@ -52,10 +52,10 @@ def resolve(node: exp.Expr, scope: Scope) -> Expression:
     """Give a syntax node its meaning, or raise a QueryError that points at it."""
     handler = _HANDLERS.get(type(node))
     if handler is None:
-        what, suggestion = _SUGGESTIONS.get(
-            type(node), (_describe(node), "see docs/language.md for what a query may contain")
-        )
-        raise scope.source.error(node, f"{what} is not supported", suggestion)
+        unknown = (_describe(node), "see docs/language.md for what a query may contain")
+        what, suggestion = _SUGGESTIONS.get(type(node), unknown)
+        keyword = "SELECT" if isinstance(node, exp.Query) else ""
+        raise scope.source.error_at_keyword(node, keyword, f"{what} is not supported", suggestion)
     try:
         _refuse_extras(node)
         return handler(node, scope)
@@ -156,6 +156,8 @@ def _is(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _in(node: exp.Expr, scope: Scope) -> Expression:
+    if node.args.get("query"):
+        raise Refusal("a sub-query behind IN is not supported", "join the stream in FROM instead")
     if not node.expressions:
         raise Refusal("IN takes a list of values", "write IN (1, 2, 3)")
     values = [resolve(node.this, scope), *(resolve(value, scope) for value in node.expressions)]
@@ -282,6 +284,7 @@ _PARTS: dict[type[exp.Expr], set[str]] = {
     exp.Case: {"this", "ifs", "default"},
     exp.Cast: {"this", "to"},
     exp.TryCast: {"this", "to", "safe", "requires_string"},
+    exp.In: {"this", "expressions", "query"},
     exp.Interval: {"this", "unit"},
     exp.Trim: {"this", "expression", "position"},
     exp.Div: {"this", "expression", "typed", "safe"},

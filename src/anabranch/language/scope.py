@@ -17,12 +17,7 @@ from anabranch.plan.logical import UNBOUNDED_US, Column, Stream
 
 MAX_REFERENCES = 8
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_JOIN_REFUSALS = {
-    "using": ("USING is not supported", "write ON a.id = b.id"),
-    "method": ("{} JOIN is not supported", "write JOIN … ON with the condition"),
-    "side": ("{} JOIN is not supported: only inner joins are", "write JOIN … ON"),
-    "hint": ("join hints are not supported", "leave the hint out: the join order adapts by itself"),
-}
+_INNER = ("INNER", "CROSS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +136,16 @@ def check_stream(stream: Stream) -> str | None:
 
 
 def _condition(join: exp.Join, source: SourceText) -> exp.Expr | None:
-    for key, (message, suggestion) in _JOIN_REFUSALS.items():
-        if join.args.get(key):
-            raise source.error(join, message.format(join.text(key).upper()), suggestion)
-    if join.args.get("kind") not in (None, "", "INNER", "CROSS"):
-        raise source.error(
-            join, f"{join.args['kind']} JOIN is not supported: only inner joins are", "write JOIN … ON"
-        )
-    known = {"this", "on", "kind", *_JOIN_REFUSALS}
+    using = join.args.get("using")
+    if using:
+        raise source.error_at_keyword(using[0], "USING", "USING is not supported", "write ON a.id = b.id")
+    for key in ("method", "side", "kind"):
+        word = str(join.args.get(key) or "").upper()
+        if word and word not in _INNER:
+            message = f"{word} JOIN is not supported: only inner joins are"
+            raise source.error_at_keyword(join.this, word, message, "write JOIN … ON")
     for key, value in join.args.items():
-        if value and key not in known:
+        if value and key not in ("this", "on", "kind"):
             raise source.error(join, f"this kind of join ({key}) is not supported", "write JOIN … ON")
     on = join.args.get("on")
     return on if isinstance(on, exp.Expr) else None
@@ -160,9 +155,9 @@ def _reference(
     table: exp.Expr, streams: Mapping[str, Stream], source: SourceText, *, alone: bool
 ) -> Reference:
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
-        raise source.error(
-            table, "FROM takes streams only", "name a stream; sub-queries and functions are not supported"
-        )
+        hint = "name a stream; sub-queries and functions are not supported"
+        keyword = "SELECT" if isinstance(table, exp.Subquery) else ""
+        raise source.error_at_keyword(table, keyword, "FROM takes streams only", hint)
     _refuse_table_extras(table, source)
     stream = streams.get(table.name.lower())
     if stream is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -26,6 +27,15 @@ class SourceText:
     def error(self, node: exp.Expr, message: str, suggestion: str) -> QueryError:
         """Build the error that points at `node`."""
         return self.error_at(start_of(node), message, suggestion)
+
+    def error_at_keyword(self, node: exp.Expr, keyword: str, message: str, suggestion: str) -> QueryError:
+        """Build the error that points at the keyword that leads to `node`, which no node remembers."""
+        start = start_of(node)
+        pattern = r"\b" + r"\s+".join(map(re.escape, keyword.split())) + r"\b"
+        found = [
+            match.start() for match in re.finditer(pattern, self.text[: start + len(keyword)], re.IGNORECASE)
+        ]
+        return self.error_at(found[-1] if found and keyword else start, message, suggestion)
 
     def error_at(self, start: int, message: str, suggestion: str) -> QueryError:
         """Build the error that points at the character with offset `start`."""

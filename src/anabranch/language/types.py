@@ -125,9 +125,8 @@ def common_type(left: str, right: str) -> str | None:
     if left in INTEGRAL and right in INTEGRAL:
         return max(left, right, key=INTEGRAL.index)
     if left in FLOATING or right in FLOATING:
-        # float with int, bigint or decimal would lose digits in float; with the small ones it does not.
-        narrow = {"float", "tinyint", "smallint"}
-        return "float" if {left, right} <= narrow else "double"
+        # Not float: it could not hold the digits of the other side.
+        return "double"
     (p1, s1), (p2, s2) = as_decimal(left), as_decimal(right)
     return decimal_type(max(p1 - s1, p2 - s2) + max(s1, s2), max(s1, s2))
 

@@ -21,7 +21,7 @@ def filter_rows(rows: pa.Table, predicates: Sequence[str]) -> pa.Table:
     if not predicates or not rows.num_rows:
         return rows
     where = " AND ".join(f"({p})" for p in predicates)
-    return _select(rows, "*", f"WHERE {where}")
+    return _connection().from_arrow(rows).filter(where).to_arrow_table()
 
 
 def project(rows: pa.Table, outputs: Sequence[Output]) -> pa.Table:
@@ -29,7 +29,7 @@ def project(rows: pa.Table, outputs: Sequence[Output]) -> pa.Table:
     computed = [o for o in outputs if o.field is None]
     if computed and rows.num_rows:
         select = ", ".join(f"{o.sql} AS c{i}" for i, o in enumerate(computed))
-        values = _select(rows, select)
+        values = _connection().from_arrow(rows).project(select).to_arrow_table()
     by_name = {id(o): i for i, o in enumerate(computed)}
     columns = []
     for output in outputs:
@@ -56,15 +56,12 @@ def join_rows(left: pa.Table, right: pa.Table, predicates: Sequence[str]) -> Ite
     """
     window = ["l.t <= r.d", "r.t <= l.d"]
     where = " AND ".join([*window, *(f"({p})" for p in predicates)])
-    connection = _connection()
-    connection.register("l", left)
-    connection.register("r", right)
-    try:
+    # A connection of its own: while its result is being read, predicates run on the other one.
+    with _connection().cursor() as connection:
+        connection.register("l", left)
+        connection.register("r", right)
         pairs = connection.sql(f"SELECT l.l AS l, r.r AS r FROM l, r WHERE {where}")
         yield from pairs.to_arrow_reader(1 << 20)
-    finally:
-        connection.unregister("l")
-        connection.unregister("r")
 
 
 def _select(rows: pa.Table, what: str, condition: str = "") -> pa.Table:

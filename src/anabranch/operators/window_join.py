@@ -24,6 +24,8 @@ from anabranch.plan.local_plan import JoinNode, LeafNode, LocalNode, LocalPlan
 
 FLUSH_ROWS = 1 << 20
 """Gathered rows after which predicates run and results leave: bounds memory, amortises calls."""
+_COUNT = "rows"
+"""Column of results without any other: they are still so many."""
 
 
 class QuotaExceeded(Exception):
@@ -115,7 +117,7 @@ class WindowJoin:
         if node.classes:  # a theta join has applied them already
             rows = filter_rows(rows, node.residuals)
         if node is self._plan.root:
-            return rows.select(list(node.columns) or [""])
+            return rows.select(list(node.columns) or [_COUNT])
         return rows.select([HASH, MAX_TIME, DEADLINE, *node.columns])
 
     def _pairs(self, node: JoinNode) -> Iterator[pa.RecordBatch]:
@@ -167,8 +169,8 @@ class WindowJoin:
         if node is not self._plan.root:
             columns |= _times(node, left, left_rows, right, right_rows)
             columns[HASH] = left.batch.column(HASH).take(left_at)
-        if not columns:  # SELECT of constants only: the number of rows still counts
-            columns = {"": pa.nulls(len(left_rows))}
+        elif not node.columns:  # SELECT of constants only: the number of rows still counts
+            columns[_COUNT] = pa.nulls(len(left_rows), pa.bool_())
         batch = pa.RecordBatch.from_pydict(columns)
         for name in node.verify:
             theirs = right.batch.column(node.right.names[name]).take(right_at)

@@ -25,7 +25,8 @@ from anabranch.plan.layout import (
 from anabranch.plan.logical import Query, Ref, column_name
 from anabranch.plan.tree import Join, Plan
 
-_QUOTED = re.compile(r'"([^"]+)"')
+_QUOTED = re.compile(r"""'(?:[^']|'')*'|"([^"]+)\"""")
+"""A text constant, which may contain quotes of the other kind, or the name of a column."""
 
 
 @dataclass(frozen=True, slots=True)

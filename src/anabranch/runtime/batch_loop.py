@@ -19,10 +19,11 @@ from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.logical import Stream
 from anabranch.runtime.catalog import Catalog
 from anabranch.runtime.laps import Laps
+from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.retention import bucket_lengths, live_blocks, states_of
 from anabranch.runtime.settings import Settings
 from anabranch.runtime.sinks import ResultBatch, Sink
-from anabranch.runtime.slot_task import SlotReport, SlotTask
+from anabranch.runtime.slot_task import SlotTask
 from anabranch.runtime.staging import keep_dead_letters, output_schema, verify_staged
 from anabranch.runtime.wire import Wire, wire_of
 from anabranch.state import (

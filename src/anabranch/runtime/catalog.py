@@ -27,6 +27,14 @@ class Catalog:
     layout: Layout
     plans: tuple[LocalPlan, ...]
     """The plan of every query, where no site has one of its own."""
+    sources_by_name: bool = False
+    """Whether Spark tells the sources apart by name; else by position."""
+
+    @property
+    def sources(self) -> list[str]:
+        """The streams that some query reads, in the order in which Spark has them."""
+        used = {source.stream for source in self.layout.inputs}
+        return [s.name for s in self.streams if s.name in used]
 
     def running_plans(self) -> tuple[LocalPlan, ...]:
         failed = {s.name for s in self.states if s.status is QueryStatus.FAILED}
@@ -45,10 +53,17 @@ class Catalog:
         return {
             "streams": {s.name: _stream_json(s) for s in self.streams},
             "queries": {q.name: {"text": q.text, "fields": _fields(q)} for q in self.queries},
+            "sources": {"by_name": self.sources_by_name, "order": self.sources},
         }
 
 
-def reconcile(streams: Sequence[Stream], queries: Sequence[Query], manifest: Manifest | None) -> Catalog:
+def reconcile(
+    streams: Sequence[Stream],
+    queries: Sequence[Query],
+    manifest: Manifest | None,
+    *,
+    sources_by_name: bool = False,
+) -> Catalog:
     """Accept changes that leave the meaning of the kept state alone; refuse the others.
 
     Safe: lateness, source path and options, sinks, the number of sites, queries added (they start
@@ -70,7 +85,7 @@ def reconcile(streams: Sequence[Stream], queries: Sequence[Query], manifest: Man
         states.append(before)
     layout = layout_of(queries, {state.name: state.since for state in states})
     plans = tuple(compile_plan(layout, routed, default_plan(routed.graph)) for routed in layout.queries)
-    return Catalog(tuple(streams), tuple(queries), tuple(states), layout, plans)
+    return Catalog(tuple(streams), tuple(queries), tuple(states), layout, plans, sources_by_name)
 
 
 def explain_query(catalog: Catalog, name: str, *, sites: int) -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import xxhash
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.errors import ConfigError
@@ -18,17 +15,16 @@ from anabranch.language.duration import DURATION_HINT, duration_us
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Column, Connector, Flow, Query, Stream
 from anabranch.runtime.batch_loop import BatchLoop
-from anabranch.runtime.catalog import explain_query, reconcile
+from anabranch.runtime.catalog import Catalog, explain_query, reconcile
 from anabranch.runtime.ingest import ingest
 from anabranch.runtime.run import Run
 from anabranch.runtime.settings import CONF_PREFIX, Settings
 from anabranch.runtime.sinks import ConsoleSink, FunctionSink, MemorySink, ParquetSink, Sink, WriterSink
+from anabranch.runtime.sources import check_sources, open_sources, source_names
+from anabranch.runtime.spark_checkpoint import SPARK_CHECKPOINT, check_spark_checkpoint, spark_position
 from anabranch.runtime.spark_execute import execute_on_spark
 from anabranch.state import PosixStorage, newest
-from anabranch.state.fence import acquire
-
-SPARK_CHECKPOINT = "spark"
-"""Folder of the checkpoint that Spark keeps its offsets in."""
+from anabranch.state.fence import Fence, acquire
 
 _BATCH_CONF = {
     "spark.sql.adaptive.enabled": "false",  # the exchange is steered by us, partition by partition
@@ -82,7 +78,7 @@ class Session:
         """Register everything a flow file declares."""
         self._set += flow.settings
         for stream in flow.streams:
-            self._add_stream(stream, _open_source(self.spark, stream))
+            self._add_stream(stream)
         for query in flow.queries:
             assert query.sink is not None
             self._queries[query.name] = query
@@ -93,38 +89,54 @@ class Session:
         if not self._queries:
             raise ConfigError("the session has no query: add one with session.query(…)")
         settings = self.settings()
-        storage = PosixStorage(self.checkpoint)
-        fence = acquire(storage)
-        try:
-            streams = tuple(self._streams.values())
-            catalog = reconcile(streams, tuple(self._queries.values()), newest(storage))
-            rows: list[DataFrame] = []
-            loop = BatchLoop(
-                storage=storage,
-                fence=fence,
-                root=self.checkpoint,
-                catalog=catalog,
-                settings=settings,
-                sinks=self._sinks,
-                execute=lambda task: execute_on_spark(rows[0], task),
-            )
-            frame = ingest(loop.layout, loop.wire, streams, self._frames)
-            run = Run(loop, fence)
+        streams = tuple(self._streams.values())
+        with source_names(self.spark, streams) as by_name:
+            frames = open_sources(self.spark, streams, self._frames, by_name=by_name)
+            storage = PosixStorage(self.checkpoint)
+            fence = acquire(storage)
+            try:
+                manifest = newest(storage)
+                check_spark_checkpoint(self.checkpoint, manifest)
+                catalog = reconcile(streams, tuple(self._queries.values()), manifest, sources_by_name=by_name)
+                check_sources(catalog, manifest.catalog if manifest else {})
+                return self._start(catalog, settings, storage, fence, frames, trigger)
+            except BaseException:
+                fence.release()
+                raise
 
-            def process(batch_rows: DataFrame, batch: int) -> None:
-                rows[:] = [batch_rows]
-                for key, value in _BATCH_CONF.items():
-                    batch_rows.sparkSession.conf.set(key, value)
-                offsets, source_id = _spark_position(self.checkpoint / SPARK_CHECKPOINT, batch)
-                run.process(batch, offsets=offsets, source_id=source_id)
+    def _start(
+        self,
+        catalog: Catalog,
+        settings: Settings,
+        storage: PosixStorage,
+        fence: Fence,
+        frames: Mapping[str, DataFrame],
+        trigger: Mapping[str, Any],
+    ) -> Run:
+        rows: list[DataFrame] = []
+        loop = BatchLoop(
+            storage=storage,
+            fence=fence,
+            root=self.checkpoint,
+            catalog=catalog,
+            settings=settings,
+            sinks=self._sinks,
+            execute=lambda task: execute_on_spark(rows[0], task),
+        )
+        run = Run(loop, fence)
 
-            writer = frame.writeStream.foreachBatch(process).option(
-                "checkpointLocation", str(self.checkpoint / SPARK_CHECKPOINT)
-            )
-            run.attach((writer.trigger(**trigger) if trigger else writer).start())
-        except BaseException:
-            fence.release()
-            raise
+        def process(batch_rows: DataFrame, batch: int) -> None:
+            rows[:] = [batch_rows]
+            for key, value in _BATCH_CONF.items():
+                batch_rows.sparkSession.conf.set(key, value)
+            offsets, source_id = spark_position(self.checkpoint, batch)
+            run.process(batch, offsets=offsets, source_id=source_id)
+
+        frame = ingest(loop.layout, loop.wire, catalog.streams, frames)
+        writer = frame.writeStream.foreachBatch(process).option(
+            "checkpointLocation", str(self.checkpoint / SPARK_CHECKPOINT)
+        )
+        run.attach((writer.trigger(**trigger) if trigger else writer).start())
         return run
 
     def explain(self, name: str) -> str:
@@ -142,11 +154,12 @@ class Session:
         slots = settings.slots or self.spark.sparkContext.defaultParallelism
         return replace(settings, slots=slots, sites=settings.sites or slots)
 
-    def _add_stream(self, stream: Stream, frame: DataFrame) -> None:
+    def _add_stream(self, stream: Stream, frame: DataFrame | None = None) -> None:
         if stream.name in self._streams:
             raise ConfigError(f"there is a stream {stream.name!r} already: choose another name")
         self._streams[stream.name] = stream
-        self._frames[stream.name] = frame
+        if frame is not None:
+            self._frames[stream.name] = frame
 
 
 def _lateness_us(text: str) -> int:
@@ -168,22 +181,3 @@ def _as_sink(spark: SparkSession, sink: Sink | Connector | Callable[[DataFrame, 
                 return MemorySink()
         return WriterSink(spark, sink.format, sink.path, dict(sink.options))
     return FunctionSink(spark, sink) if callable(sink) else sink
-
-
-def _open_source(spark: SparkSession, stream: Stream) -> DataFrame:
-    assert stream.source is not None
-    schema = ", ".join(f"`{c.name}` {c.type}" for c in stream.columns)
-    reader = spark.readStream.format(stream.source.format).options(**dict(stream.source.options))
-    try:
-        return reader.schema(schema).load(stream.source.path)
-    except PySparkException as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"stream {stream.name!r} cannot be opened: {reason}") from error
-
-
-def _spark_position(folder: Path, batch: int) -> tuple[str, str]:
-    """Digest of the offsets of a batch, and the identity of Spark's checkpoint."""
-    offsets = (folder / "offsets" / str(batch)).read_text().split("\n")
-    # Line 0 is the format's version, line 1 holds the time and confs of the batch.
-    source_id = json.loads((folder / "metadata").read_text())["id"]
-    return xxhash.xxh3_64_hexdigest("\n".join(offsets[2:]).encode()), source_id

@@ -79,7 +79,8 @@ class ParquetSink:
     def _refuse_later_results(self, results: ResultBatch, prefix: str, names: list[str]) -> None:
         """Nothing of this step or a later one can be there, unless the checkpoint is older than the sink."""
         pattern = re.compile(rf"{re.escape(slug(results.query))}-\d{{10}}-\d{{4}}-\d{{3}}\.parquet")
-        later = (n for n in os.listdir(self.path) if pattern.fullmatch(n) and n >= prefix and n not in names)
+        present = (file.name for file in self.path.iterdir())
+        later = (n for n in present if pattern.fullmatch(n) and n >= prefix and n not in names)
         if (first := min(later, default=None)) is not None:
             raise self._foreign(self.path / first)
 
@@ -106,9 +107,9 @@ class ParquetSink:
 
     def _foreign(self, file: Path) -> SinkError:
         return SinkError(
-            f"{file} holds results that this checkpoint does not know: it was written from another checkpoint, or "
-            "the checkpoint was restored from an older copy. Give the query a directory of its own, or remove this "
-            "file and the later ones; their rows will be computed again"
+            f"{file} holds results that this checkpoint does not know: it was written from another checkpoint, "
+            "or the checkpoint was restored from an older copy. Give the query a directory of its own, or remove "
+            "this file and the later ones; their rows will be computed again"
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,18 +16,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap, partition_of
-from anabranch.operators.expressions import to_json
 from anabranch.operators.rows import RowSet, concat_rows, int64s
 from anabranch.operators.window_join import QuotaExceeded, WindowJoin
 from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME, TIME, Layout
 from anabranch.plan.local_plan import LocalPlan
+from anabranch.runtime.arrivals import Arrivals
 from anabranch.runtime.laps import Laps
+from anabranch.runtime.reports import SiteReport, SlotReport
 from anabranch.runtime.staging import ResultWriter, write_dead_letters
-from anabranch.runtime.wire import DEAD, TAG, Wire, decode
+from anabranch.runtime.wire import Wire
 from anabranch.state.block import BlockMeta, unique_part, write_block
 from anabranch.state.block_cache import open_block
 from anabranch.state.layout import BLOCKS
-from anabranch.state.manifest import ResultFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,44 +55,15 @@ class SlotTask:
     quota_pairs: int
 
 
-@dataclass(slots=True)
-class StreamReport:
-    """What a slot saw of a stream."""
-
-    max_ts: int | None = None
-    accepted: int = 0
-    late: int = 0
-    rejected: int = 0
+@dataclass(frozen=True, slots=True)
+class _OpenBlock:
+    meta: BlockMeta
+    rows: RowSet
+    partitions: int
+    """Bit set of the partitions it has rows of."""
 
 
-@dataclass(slots=True)
-class SiteReport:
-    """What a site did in a batch. `busy_s` is CPU time: what its own machine would have needed."""
-
-    site: int
-    busy_s: float = 0.0
-    rows: int = 0
-    pairs: int = 0
-    results: int = 0
-    partitions: tuple[tuple[int, int, int], ...] = ()
-    """(partition, new rows, pairs) of the partitions that had any."""
-
-
-@dataclass(slots=True)
-class SlotReport:
-    slot: int
-    streams: dict[str, StreamReport] = field(default_factory=dict)
-    sites: list[SiteReport] = field(default_factory=list)
-    blocks: list[BlockMeta] = field(default_factory=list)
-    results: list[ResultFile] = field(default_factory=list)
-    dead_letters: list[ResultFile] = field(default_factory=list)
-    failures: dict[str, str] = field(default_factory=dict)
-    """Message by query that exceeded its quota."""
-    seconds: dict[str, float] = field(default_factory=dict)
-    """Wall time by phase."""
-
-
-_opened: dict[str, RowSet] = {}
+_opened: dict[str, _OpenBlock] = {}
 """Blocks this worker process has open, with the indexes it has built on them."""
 
 
@@ -111,13 +82,14 @@ class _SlotRun:
         self.report = SlotReport(slot)
         self.sites = task.partition_map.sites_of_slot(slot, task.slots)
         self.site_of = task.partition_map.as_array()
-        self.dead: list[pa.Table] = []
         self._laps = Laps(self.report.seconds)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> SlotReport:
         arrived = [b for b in batches if b.num_rows]
         self._laps.mark("receive")
-        new = self._sort_out(arrived)
+        arrivals = Arrivals(self.task, self.slot)
+        new = arrivals.sort_out(arrived)
+        self.report.streams = arrivals.streams
         self._laps.mark("sort")
         old = self._open_blocks()
         self._laps.mark("open")
@@ -127,103 +99,34 @@ class _SlotRun:
         self._laps.mark("write blocks")
         self._compact()
         self._laps.mark("compact")
-        if self.dead:
+        if arrivals.dead:
             name = f"dead-b{self.task.batch:010d}-s{self.slot:03d}-{self.unique}.parquet"
-            rows = pa.concat_tables(self.dead)
+            rows = pa.concat_tables(arrivals.dead)
             self.report.dead_letters.append(write_dead_letters(self.task.checkpoint, rows, name=name))
         return self.report
 
-    def _sort_out(self, arrived: list[pa.RecordBatch]) -> dict[int, RowSet]:
-        """New rows by input, sorted; ticks and dead rows are accounted for on the way."""
-        if not arrived:
-            return {}
-        rows = pa.Table.from_batches(arrived).combine_chunks()
-        rows = concat_rows(rows.to_batches())
-        self._check_destination(rows)
-        rows = self._refuse(rows)
-        tags = rows.column(TAG).to_numpy()
-        self._count(tags, int64s(rows, TIME))
-        new = {}
-        for source in self.task.layout.inputs:
-            mine = np.flatnonzero(tags >> 1 == source.id)
-            if len(mine):
-                own = rows if len(mine) == rows.num_rows else rows.take(pa.array(mine))
-                new[source.id] = RowSet.sorted(decode(own, self.task.wire.values[source.id]), TIME)
-        return new
-
-    def _check_destination(self, rows: pa.RecordBatch) -> None:
-        # Spark wraps a wrong id around and sends NULL to slot 0 without a word.
-        sites = self.site_of[partition_of(int64s(rows, HASH))]
-        slots = sites * self.task.slots // self.task.partition_map.sites
-        if (slots != self.slot).any():
-            raise AssertionError(f"slot {self.slot} received rows of another slot")
-
-    def _stream_of(self, tag: int) -> str:
-        if tag < 0:
-            return self.task.streams[(-1 - tag) // 2]
-        return self.task.layout.inputs[tag >> 1].stream
-
-    def _count(self, tags: np.ndarray, times: np.ndarray) -> None:
-        for tag in np.unique(tags):
-            stream = self.report.streams.setdefault(self._stream_of(int(tag)), StreamReport())
-            mine = tags == tag
-            if tag < 0 or tag & 1:  # further copies of a row do not count again
-                stream.accepted += int(mine.sum())
-            latest = int(times[mine].max())
-            stream.max_ts = latest if stream.max_ts is None else max(stream.max_ts, latest)
-
-    def _refuse(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Take out rows that are late, too far ahead or without a usable time, and keep them apart."""
-        tags, times = rows.column(TAG).to_numpy(), int64s(rows, TIME)
-        earliest = np.array(self.task.earliest, dtype=np.int64)[np.maximum(tags >> 1, 0)]
-        late = (tags >= 0) & (times < earliest)
-        ahead = (tags >= 0) & (times > self.task.latest)
-        broken = (tags < 0) & (tags & 1 == 0)
-        refused = late | ahead | broken
-        if not refused.any():
-            return rows
-        for reason, which in (("late", late), ("too far ahead", ahead), ("no usable event time", broken)):
-            # Further copies of the same row are dropped without a record.
-            for tag in np.unique(tags[which & ((tags < 0) | (tags & 1 == 1))]):
-                self._bury(rows.filter(pa.array(which & (tags == tag))), int(tag), reason)
-        return rows.filter(pa.array(~refused))
-
-    def _bury(self, rows: pa.RecordBatch, tag: int, reason: str) -> None:
-        name = self._stream_of(tag)
-        stream = self.report.streams.setdefault(name, StreamReport())
-        if reason == "late":
-            stream.late += rows.num_rows
-        else:
-            stream.rejected += rows.num_rows
-        text = rows.column(DEAD) if tag < 0 else to_json(decode(rows, self.task.wire.values[tag >> 1]))
-        self.dead.append(
-            pa.table(
-                {
-                    "stream": [name] * rows.num_rows,
-                    "reason": [reason] * rows.num_rows,
-                    "batch": np.full(rows.num_rows, self.task.batch),
-                    "event_time_us": rows.column(TIME),
-                    "row": text.cast(pa.string()),
-                }
-            )
-        )
-
-    def _open_blocks(self) -> dict[str, list[tuple[BlockMeta, RowSet]]]:
+    def _open_blocks(self) -> dict[str, list[_OpenBlock]]:
         """Blocks by state, of which some partition belongs to this slot."""
-        names = {b.name for b in self.task.blocks}
-        for name in _opened.keys() - names:
+        for name in _opened.keys() - {b.name for b in self.task.blocks}:
             del _opened[name]
-        mine = {p for p in range(PARTITIONS) if self.site_of[p] in self.sites}
-        by_state: dict[str, list[tuple[BlockMeta, RowSet]]] = {}
+        mine = sum(self._partitions_of(site) for site in self.sites)
+        by_state: dict[str, list[_OpenBlock]] = {}
         for meta in self.task.blocks:
-            if any(p in mine for p, _ in meta.partitions):
-                if meta.name not in _opened:
-                    _opened[meta.name] = RowSet(open_block(self.task.checkpoint / BLOCKS, meta))
-                by_state.setdefault(meta.state, []).append((meta, _opened[meta.name]))
+            block = _opened.get(meta.name)
+            partitions = block.partitions if block else sum(1 << p for p, _ in meta.partitions)
+            if partitions & mine:
+                if block is None:
+                    rows = RowSet(open_block(self.task.checkpoint / BLOCKS, meta))
+                    block = _opened[meta.name] = _OpenBlock(meta, rows, partitions)
+                by_state.setdefault(meta.state, []).append(block)
         return by_state
 
+    def _partitions_of(self, site: int) -> int:
+        """Bit set of the partitions of a site."""
+        return sum(1 << int(p) for p in np.flatnonzero(self.site_of == site))
+
     def _evaluate(
-        self, new: Mapping[int, RowSet], old: Mapping[str, list[tuple[BlockMeta, RowSet]]]
+        self, new: Mapping[int, RowSet], old: Mapping[str, list[_OpenBlock]]
     ) -> dict[str, list[pa.RecordBatch]]:
         """Run every plan at every site; returns the new rows of intermediate states."""
         writers = {
@@ -236,10 +139,8 @@ class _SlotRun:
             started = time.thread_time()
             report = SiteReport(site)
             rows = self._rows_of_site(site, new)
-            states = {
-                state: [r for meta, r in blocks if any(self.site_of[p] == site for p, _ in meta.partitions)]
-                for state, blocks in old.items()
-            }
+            mine = self._partitions_of(site)
+            states = {state: [b.rows for b in blocks if b.partitions & mine] for state, blocks in old.items()}
             report.rows = sum(len(r) for r in rows.values())
             pairs = np.zeros(PARTITIONS, dtype=np.int64)
             for plan in self.task.plans[site]:
@@ -329,7 +230,7 @@ class _SlotRun:
             pieces = []
             for name in group:
                 if name in _opened:
-                    rows = _opened[name].batch
+                    rows = _opened[name].rows.batch
                     mine = owned[partition_of(int64s(rows, HASH))]
                     pieces.append(rows if mine.all() else rows.filter(pa.array(mine)))
             pieces = [p for p in pieces if p.num_rows]

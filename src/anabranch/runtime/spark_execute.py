@@ -10,7 +10,8 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from anabranch.runtime.ingest import route
-from anabranch.runtime.slot_task import SlotReport, SlotTask, run_slot
+from anabranch.runtime.reports import SlotReport
+from anabranch.runtime.slot_task import SlotTask, run_slot
 
 _REPORT = pa.schema([("report", pa.binary())])
 

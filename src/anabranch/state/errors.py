@@ -22,7 +22,7 @@ class UnsupportedVersionError(StateError):
     """The checkpoint was written by a version of Anabranch with another format."""
 
 
-class ManifestConflict(StateError):  # noqa: N818 - the outcome of a race, not a mistake
+class ManifestConflict(StateError):
     """Another attempt committed first, or the manifest does not continue the newest one."""
 
 

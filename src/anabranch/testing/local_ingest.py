@@ -6,7 +6,8 @@ translates from Spark to DuckDB as they stand; the real ingest is tested on Spar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -20,7 +21,6 @@ from anabranch.operators.arrow_types import arrow_type
 from anabranch.operators.order import Int64s, combine_hashes
 from anabranch.plan.layout import HASH, TIME, Input, Layout, is_wide
 from anabranch.plan.logical import Field, Stream
-from anabranch.runtime.batch_loop import Routing
 from anabranch.runtime.times import MAX_TIME_US
 from anabranch.runtime.wire import DEAD, TAG, Wire, dead_tag, row_tag, tick_tag
 
@@ -30,7 +30,6 @@ def wire_rows(
     wire: Wire,
     streams: Sequence[Stream],
     tables: Mapping[str, pa.Table],
-    routing: Routing,
     *,
     wide_hash_bits: int = 64,
 ) -> pa.Table:
@@ -45,7 +44,8 @@ def wire_rows(
     for index, stream in enumerate(streams):
         rows = tables.get(stream.name)
         if rows is not None and rows.num_rows:
-            pieces += _StreamRows(index, stream, rows, wide_hash_bits).wire(layout, wire, routing)
+            inputs = [i for i in layout.inputs if i.stream == stream.name]
+            pieces += _StreamRows(index, stream, inputs, rows, wide_hash_bits).wire(wire)
     return pa.concat_tables(pieces) if pieces else wire_schema(wire).empty_table()
 
 
@@ -57,40 +57,33 @@ def wire_schema(wire: Wire) -> pa.Schema:
 
 
 class _StreamRows:
-    def __init__(self, index: int, stream: Stream, rows: pa.Table, wide_hash_bits: int) -> None:
+    def __init__(
+        self, index: int, stream: Stream, inputs: Sequence[Input], rows: pa.Table, wide_hash_bits: int
+    ) -> None:
         self.index = index
-        self.stream = stream
+        self.inputs = inputs
         self.rows = rows
         self.bits = wide_hash_bits
-        self.connection = duckdb.connect()
-        self.connection.register("rows", rows.append_column("__row", pa.array(np.arange(rows.num_rows))))
         kind = next(c.type for c in stream.columns if c.name.lower() == stream.time.lower())
         time = f'"{stream.time}"' if kind == "bigint" else f'epoch_us("{stream.time}")'
+        self.columns = _evaluate(rows, [time, *_expressions(inputs)])
         self.times = self._column(time).cast(pa.int64())
         within = pc.and_(pc.greater_equal(self.times, 0), pc.less(self.times, MAX_TIME_US))
         self.valid = pc.fill_null(within, False).to_numpy(zero_copy_only=False)
 
-    def wire(self, layout: Layout, wire: Wire, routing: Routing) -> list[pa.Table]:
+    def wire(self, wire: Wire) -> list[pa.Table]:
         times = self.times.fill_null(0).to_numpy(zero_copy_only=False)
         taken = np.zeros(len(times), dtype=bool)
         pieces = []
-        for source in (i for i in layout.inputs if i.stream == self.stream.name):
+        for source in self.inputs:
             wanted = self._wanted(source) & self.valid
-            outside = (times < routing.watermarks[source.id]) | (times > routing.latest)
             tags = np.where(taken, row_tag(source.id, first=False), row_tag(source.id, first=True))
-            kept = wanted & ~(outside & taken)
-            pieces.append(self._piece(wire, tags, times, self._hash(source, times), outside, kept, source))
+            pieces.append(self._piece(wire, tags, times, self._hash(source, times), wanted, source))
             taken |= wanted
         spread = _mix_longs(times)
         ticks = self.valid & ~taken
-        pieces.append(
-            self._piece(wire, np.full(len(times), tick_tag(self.index)), times, spread, ~self.valid, ticks)
-        )
-        pieces.append(
-            self._piece(
-                wire, np.full(len(times), dead_tag(self.index)), times, spread, ~self.valid, ~self.valid
-            )
-        )
+        for tag, kept in ((tick_tag(self.index), ticks), (dead_tag(self.index), ~self.valid)):
+            pieces.append(self._piece(wire, np.full(len(times), tag), times, spread, kept))
         return pieces
 
     def _piece(
@@ -99,22 +92,20 @@ class _StreamRows:
         tags: Any,
         times: Int64s,
         hashes: Int64s,
-        dead: Any,
         kept: Any,
         source: Input | None = None,
     ) -> pa.Table:
         schema = wire_schema(wire)
-        columns = {
-            name: pa.nulls(len(times), schema.field(name).type) for name, _ in wire.lanes
-        }
+        columns = {name: pa.nulls(len(times), schema.field(name).type) for name, _ in wire.lanes}
         for value in wire.values[source.id] if source is not None else ():
             if value.is_hash:
                 key = self._key(value.field)
-                hashed = pa.array(self._hash_key(value.field), mask=~key.is_valid().to_numpy(zero_copy_only=False))
-                columns[value.lane] = hashed
+                missing = ~key.is_valid().to_numpy(zero_copy_only=False)
+                columns[value.lane] = pa.array(self._hash_key(value.field), mask=missing)
             else:
                 columns[value.lane] = _to_lane(self._field(value.field)).cast(schema.field(value.lane).type)
-        text = [str(row) if d else None for row, d in zip(self.rows.to_pylist(), dead, strict=True)]
+        rows = [{}] * len(times) if self.valid.all() else _times_as_numbers(self.rows).to_pylist()
+        text = [None if valid else str(row) for row, valid in zip(rows, self.valid, strict=True)]
         columns |= {TAG: pa.array(tags, pa.int32()), TIME: pa.array(times), HASH: pa.array(hashes)}
         columns[DEAD] = pa.array(text, pa.large_string())
         return pa.table(columns).select(schema.names).cast(schema).filter(pa.array(kept))
@@ -156,10 +147,39 @@ class _StreamRows:
         return self._column(_duckdb(field.sql)).cast(kind)
 
     def _column(self, sql: str) -> pa.Array:
-        table = self.connection.sql(f"SELECT {sql} AS v FROM rows ORDER BY __row").to_arrow_table()
-        return table.column("v").combine_chunks()
+        return self.columns[sql]
 
 
+def _expressions(inputs: Iterable[Input]) -> list[str]:
+    found: dict[str, None] = {}
+    for source in inputs:
+        if source.filter:
+            found[_duckdb(source.filter)] = None
+        for field in (*source.route.keys, *source.keys, *source.fields):
+            found[_duckdb(field.sql)] = None
+    return list(found)
+
+
+def _evaluate(rows: pa.Table, expressions: Sequence[str]) -> dict[str, pa.Array]:
+    """Each expression over the rows, all in one query: a query costs more than a small batch does."""
+    distinct = list(dict.fromkeys(expressions))
+    select = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(distinct))
+    table = _connection().from_arrow(rows).project(select).to_arrow_table()
+    return {sql: table.column(i).combine_chunks() for i, sql in enumerate(distinct)}
+
+
+def _times_as_numbers(rows: pa.Table) -> pa.Table:
+    """Rows whose every value exists in Python; a datetime ends with the year 9999."""
+    fields = [f.with_type(pa.int64()) if pa.types.is_timestamp(f.type) else f for f in rows.schema]
+    return rows.cast(pa.schema(fields))
+
+
+@cache
+def _connection() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(":memory:", config={"threads": 1})
+
+
+@cache
 def _duckdb(spark_sql: str) -> str:
     return sqlglot.transpile(spark_sql, read="spark", write="duckdb")[0]
 

@@ -10,11 +10,12 @@ import pyarrow as pa
 from anabranch.exchange.partition_map import partition_of
 from anabranch.plan.layout import HASH
 from anabranch.plan.logical import Query, Stream
-from anabranch.runtime.batch_loop import BatchLoop, BatchSummary, Routing
+from anabranch.runtime.batch_loop import BatchLoop, BatchSummary
 from anabranch.runtime.catalog import reconcile
 from anabranch.runtime.settings import Settings
 from anabranch.runtime.sinks import MemorySink, Sink
-from anabranch.runtime.slot_task import SlotReport, SlotTask, run_slot
+from anabranch.runtime.reports import SlotReport
+from anabranch.runtime.slot_task import SlotTask, run_slot
 from anabranch.state import PosixStorage, Storage, newest
 from anabranch.state.fence import acquire
 from anabranch.testing.local_ingest import wire_rows
@@ -75,9 +76,9 @@ class LocalRun:
     def close(self) -> None:
         self.fence.release()
 
-    def _execute(self, task: SlotTask, routing: Routing) -> list[SlotReport]:
+    def _execute(self, task: SlotTask) -> list[SlotReport]:
         rows = wire_rows(
-            self.loop.layout, self.loop.wire, self.streams, self._tables, routing, wide_hash_bits=self._bits
+            self.loop.layout, self.loop.wire, self.streams, self._tables, wide_hash_bits=self._bits
         )
         slot_of = task.partition_map.slot_of_partition(task.slots)
         slots = [slot_of[p] for p in partition_of(rows.column(HASH).to_numpy())]

@@ -27,7 +27,7 @@ import pyspark
 T = TypeVar("T")
 
 _LOOPBACK = "127.0.0.1"
-_START_SECONDS = 60.0
+_START_SECONDS = 180.0  # a loaded machine takes half a minute to start three JVMs
 _POLL_SECONDS = 0.05
 
 
@@ -109,7 +109,7 @@ class SparkCluster:
         )
 
     def run_driver(
-        self, script: Path, *arguments: str, conf: Mapping[str, str] | None = None, timeout: float = 180
+        self, script: Path, *arguments: str, conf: Mapping[str, str] | None = None, timeout: float = 300
     ) -> str:
         """Run a script on the cluster to its end; return what it printed."""
         return finish_driver(self.start_driver(script, *arguments, conf=conf), timeout=timeout)
@@ -185,7 +185,7 @@ def wait_until(condition: Callable[[], T | None], what: str, *, timeout: float =
     return answer
 
 
-def finish_driver(driver: subprocess.Popen[str], *, timeout: float = 180) -> str:
+def finish_driver(driver: subprocess.Popen[str], *, timeout: float = 300) -> str:
     """Wait for a driver; return what it printed, or raise with the end of its log."""
     try:
         output, log = driver.communicate(timeout=timeout)

@@ -1,0 +1,85 @@
+"""Flux's memory policy (section 6.2): even out what memory the sites have beyond their state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anabranch.adapt.policy import Thresholds
+from anabranch.adapt.proposal import Move, PolicyName, Proposal
+from anabranch.adapt.round_view import RoundView
+from anabranch.adapt.statistics import Ints
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPolicy:
+    """Pair the site with the least excess memory with the one with the most, and so on inwards.
+
+    Of the donor's partitions, in-memory ones first (an on-disk one must be read, and its pending input
+    processed, before it can move), then by falling size, the first moves that makes the two sites'
+    excess more alike. A receiver may be short of memory itself: then the number of spilled partitions
+    is evened out.
+
+    Parameters
+    ----------
+    moves_per_pair
+        Flux moves one; where a move copies nothing, more are better.
+    only_when_short
+        Leave sites alone whose state fits their memory. Flux balances them, too.
+    """
+
+    moves_per_pair: int = 1
+    only_when_short: bool = False
+
+    def propose(self, view: RoundView, thresholds: Thresholds) -> tuple[Proposal, ...]:
+        excess = view.excess_of_sites()
+        if not np.isfinite(excess).any():
+            return ()
+        mean = float(excess[np.isfinite(excess)].mean())
+        order = np.argsort(excess, kind="stable")
+        proposals: list[Proposal] = []
+        for donor, receiver in zip(order[: len(order) // 2], order[::-1], strict=False):
+            least = float(excess[donor])
+            if least > mean or (self.only_when_short and least >= 0):
+                break
+            gap = min(float(excess[receiver]), 1e18) - least  # a receiver without a budget takes anything
+            found = self._from_pair(view, thresholds, int(donor), int(receiver), gap, least)
+            if not found:
+                break
+            proposals.extend(found)
+        return tuple(proposals)
+
+    def _from_pair(
+        self, view: RoundView, thresholds: Thresholds, donor: int, receiver: int, gap: float, least: float
+    ) -> list[Proposal]:
+        found: list[Proposal] = []
+        own = _in_memory_first(view, donor)
+        for partition in own:
+            size = int(view.state_bytes[partition])
+            if len(found) == self.moves_per_pair or (self.only_when_short and least >= 0):
+                break
+            if size == 0 or not view.may_move(int(partition), receiver):
+                continue
+            after = abs(gap - 2 * size)
+            if after * thresholds.imbalance <= gap:
+                where = "on disk" if view.on_disk[partition] else "in memory"
+                found.append(
+                    Proposal(
+                        Move(int(partition), donor, receiver),
+                        PolicyName.MEMORY,
+                        f"site {donor} has {least / MIB:.1f} MiB beyond its state, site {receiver} "
+                        f"{gap / MIB:.1f} MiB more; {size / MIB:.1f} MiB, {where}, even them out",
+                        expected=max(0.0, 1 - after / gap),
+                        state_bytes=size,
+                    )
+                )
+                gap, least = gap - 2 * size, least + size
+        return found
+
+
+def _in_memory_first(view: RoundView, site: int) -> Ints:
+    own = view.partitions_of(site)
+    return own[np.lexsort((own, -view.state_bytes[own], view.on_disk[own]))]

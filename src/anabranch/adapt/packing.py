@@ -1,0 +1,55 @@
+"""How well partitions could be spread at best: bounds and a packing to compare with."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from anabranch.adapt.statistics import Floats, Ints
+
+
+def fluid_level(work_s: Floats, slowness: Floats, *, fixed_s: float = 0.0) -> float:
+    """Load every site would have if work could be split at will.
+
+    A site that needs `s` seconds for a second of work takes `level / s` of it.
+
+    >>> fluid_level(np.array([3.0, 3.0]), np.array([1.0, 2.0]))
+    4.0
+    """
+    return float((work_s.sum() + fixed_s * len(slowness)) / (1.0 / slowness).sum())
+
+
+def packing_bound(work_s: Floats, slowness: Floats, *, fixed_s: float = 0.0) -> float:
+    """No assignment of whole partitions to sites makes the busiest site's load smaller than this.
+
+    >>> packing_bound(np.array([9.0, 1.0, 1.0, 1.0]), np.ones(3))
+    9.0
+    """
+    biggest = float(work_s.max(initial=0.0)) + fixed_s
+    return max(fluid_level(work_s, slowness, fixed_s=fixed_s), biggest * float(slowness.min()))
+
+
+def longest_first(work_s: Floats, slowness: Floats, *, fixed_s: float = 0.0) -> Ints:
+    """Pack from scratch: the partitions by falling work, each to the site that finishes it first.
+
+    Graham's LPT rule: the busiest site has at most 4/3 of the optimum's load on equal sites. It ignores
+    where partitions are now, so it is a yardstick and not a policy.
+
+    >>> longest_first(np.array([5.0, 4.0, 3.0, 3.0, 3.0]), np.ones(2)).tolist()
+    [0, 1, 1, 0, 1]
+    """
+    site_of = np.zeros(len(work_s), np.int64)
+    load = slowness * fixed_s
+    if np.all(slowness == slowness[0]):
+        heap = [(float(load[s]), s) for s in range(len(slowness))]
+        for partition in np.argsort(-work_s, kind="stable"):
+            level, site = heap[0]
+            site_of[partition] = site
+            heapq.heapreplace(heap, (level + float(work_s[partition] * slowness[site]), site))
+        return site_of
+    for partition in np.argsort(-work_s, kind="stable"):
+        after = load + slowness * work_s[partition]
+        site = int(after.argmin())
+        site_of[partition], load[site] = site, after[site]
+    return site_of

@@ -1,0 +1,87 @@
+"""Why the controller refuses a move: an ordered list of rules, each a small function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from anabranch.adapt.proposal import Proposal
+from anabranch.adapt.round_view import RoundView
+
+
+@dataclass(frozen=True, slots=True)
+class Docket:
+    """What the rules may look at.
+
+    Attributes
+    ----------
+    taken
+        Partitions accepted before in this round.
+    cost_s
+        Seconds the move would take away, where moving copies.
+    gain_s
+        Seconds it is expected to save until the horizon.
+    """
+
+    view: RoundView
+    taken: frozenset[int]
+    allowed: int
+    cost_s: float
+    gain_s: float
+
+
+Rule = Callable[[Proposal, Docket], str | None]
+
+
+def refusal(proposal: Proposal, docket: Docket) -> str | None:
+    """Return why the proposal is refused, or None."""
+    for rule in RULES:
+        why = rule(proposal, docket)
+        if why is not None:
+            return why
+    return None
+
+
+def _site_must_exist(proposal: Proposal, docket: Docket) -> str | None:
+    target = proposal.move.target
+    return None if 0 <= target < docket.view.sites else f"there is no site {target}"
+
+
+def _source_must_own_it(proposal: Proposal, docket: Docket) -> str | None:
+    owner = int(docket.view.site_of[proposal.move.partition])
+    if owner != proposal.move.source:
+        return f"the partition belongs to site {owner}"
+    return "it is there already" if owner == proposal.move.target else None
+
+
+def _one_protocol_per_partition(proposal: Proposal, docket: Docket) -> str | None:
+    if docket.view.pinned[proposal.move.partition]:
+        return "another protocol is running on this partition"
+    return "it moves in this round already" if proposal.move.partition in docket.taken else None
+
+
+def _must_not_undo(proposal: Proposal, docket: Docket) -> str | None:
+    barred = docket.view.barred.get(proposal.move.partition, frozenset())
+    return "it would undo a recent move under the same load" if proposal.move.target in barred else None
+
+
+def _limit_per_round(proposal: Proposal, docket: Docket) -> str | None:
+    del proposal
+    return None if len(docket.taken) < docket.allowed else f"{docket.allowed} moves per round are allowed"
+
+
+def _must_pay(proposal: Proposal, docket: Docket) -> str | None:
+    del proposal
+    if docket.cost_s <= docket.gain_s or docket.cost_s == 0:
+        return None
+    return f"moving takes {docket.cost_s:.3g} s and saves {docket.gain_s:.3g} s"
+
+
+RULES: tuple[Rule, ...] = (
+    _site_must_exist,
+    _source_must_own_it,
+    _one_protocol_per_partition,
+    _must_not_undo,
+    _limit_per_round,
+    _must_pay,
+)

@@ -1,0 +1,107 @@
+"""The transient-skew buffer: which rows go on now, and which wait (Flux, section 4).
+
+Waiting rows are kept by partition, in one space that all destinations share, so that a site that is
+slow for a moment uses what the others do not need. A driver takes the *oldest* rows of a partition, as
+many as it is told here, so the order within a partition never changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anabranch.adapt.statistics import Flags, Floats, Ints, Statistics, sum_by_site
+
+
+@dataclass(frozen=True, slots=True)
+class SkewBuffer:
+    """A bounded buffer in front of the sites.
+
+    Parameters
+    ----------
+    capacity_rows
+        Rows that may wait, over all sites.
+    """
+
+    capacity_rows: int
+
+    def space(self, waiting: Ints) -> int:
+        """Rows that may still be put in."""
+        return max(0, self.capacity_rows - int(waiting.sum()))
+
+    def admit(
+        self, waiting: Ints, room: Floats, site_of: Ints, *, stalled: Flags | None = None, phase: float = 0.5
+    ) -> Ints:
+        """Rows of each partition that go on: as many as fit each site's room, every partition alike.
+
+        Parameters
+        ----------
+        waiting
+            Rows by partition, spooled and new.
+        room
+            Rows each site can take now; infinite for a site without a budget.
+        stalled
+            Partitions that must wait whatever the room, because they are being moved or are on disk.
+        phase
+            Where rounding starts, from 0 to 1; a driver that varies it rounds fairly over time.
+
+        Examples
+        --------
+        >>> SkewBuffer(100).admit(np.array([30, 10, 8]), np.array([20.0, 99.0]), np.array([0, 0, 1])).tolist()
+        [15, 5, 8]
+        """
+        open_ = waiting if stalled is None else np.where(stalled, 0, waiting)
+        by_site = sum_by_site(open_, site_of, len(room))
+        share = np.minimum(1.0, np.maximum(room, 0.0) / np.maximum(by_site, 1.0))
+        return take_evenly(open_, share[site_of], phase=phase)
+
+    def overflow(self, waiting: Ints, admitted: Ints, *, phase: float = 0.5) -> Ints:
+        """Rows that must go on beyond the room, because the buffer cannot hold them.
+
+        A driver that cannot make its sources wait processes these, too: the buffer is bounded, and
+        no row is dropped.
+
+        >>> SkewBuffer(10).overflow(np.array([30, 10]), np.array([15, 5])).tolist()
+        [8, 2]
+        """
+        left = waiting - admitted
+        total = int(left.sum())
+        surplus = total - self.capacity_rows
+        if surplus <= 0:
+            return np.zeros_like(left)
+        forced = take_evenly(left, np.full(len(left), surplus / total), phase=phase)
+        short = surplus - int(forced.sum())
+        for p in np.flatnonzero(left > forced)[: max(short, 0)]:
+            forced[p] += 1
+        return forced
+
+
+def row_budgets(batch: Statistics, site_of: Ints, *, slack: float = 1.5, least_rows: int = 1000) -> Floats:
+    """Rows each site should process at most in the next batch, so that none holds the others up.
+
+    A site may take `slack` times as long as the average one, at the pace it has shown.
+
+    >>> batch = Statistics.of_batch([0.4, 0.1], rows=[20_000, 20_000])
+    >>> row_budgets(batch, np.array([0, 1]), slack=1.2).tolist()
+    [15000.0, 60000.0]
+    """
+    rows = sum_by_site(batch.rows, site_of, batch.sites)
+    allowed_s = slack * float(batch.busy_s.mean())
+    pace = np.divide(
+        rows, batch.busy_s, out=np.full(batch.sites, np.inf), where=(batch.busy_s > 0) & (rows > 0)
+    )
+    return np.maximum(np.round(pace * allowed_s, 6), float(least_rows))
+
+
+def take_evenly(counts: Ints, share: Floats, *, phase: float = 0.5) -> Ints:
+    """Take about this share of every count, whole rows, so that rounding cancels over neighbours.
+
+    Systematic sampling: partition p gets the whole numbers in its stretch of the running sum.
+
+    >>> take_evenly(np.array([1, 1, 1, 1]), np.full(4, 0.5), phase=0.0).tolist()
+    [0, 1, 0, 1]
+    """
+    edges = np.floor(np.cumsum(counts * share) + phase)
+    taken = np.diff(edges, prepend=np.floor(phase)).astype(np.int64)
+    return np.minimum(taken, counts)

@@ -1,0 +1,163 @@
+"""Measurements as tables for people and as JSON for machines."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+
+from anabranch.bench.empty import EmptyBatches
+from anabranch.bench.engine_run import WARM_UP_BATCHES, EngineRun, Skipped
+from anabranch.bench.join import JoinBench, JoinResult
+from anabranch.bench.memory import StateMemory
+from anabranch.bench.window_scale import WindowScale
+
+MIB = 1024 * 1024
+
+
+def join_table(bench: JoinBench, results: Sequence[JoinResult]) -> Table:
+    """Throughput of every engine, and Anabranch's as a multiple of it."""
+    runs = [r for r in results if isinstance(r.outcome, EngineRun)]
+    ours = runs[0].outcome
+    assert isinstance(ours, EngineRun)
+    title = (
+        f"{bench.streams} streams, {bench.rows:,} rows per stream and batch, {bench.batches} batches, "
+        f"window {bench.window_batches} batches, {bench.keys} keys"
+    )
+    table = Table(title=title, title_justify="left")
+    table.add_column("engine")
+    for column in (
+        "rows/s, whole run",
+        "rows/s, steady",
+        "batch, median",
+        "Anabranch is",
+        "results",
+        "verified",
+    ):
+        table.add_column(column, justify="right")
+    for result in runs:
+        run = result.outcome
+        assert isinstance(run, EngineRun)
+        table.add_row(
+            run.engine,
+            f"{run.rows_per_second:,.0f}",
+            f"{run.steady_rows_per_second:,.0f}" if run.batches else "–",
+            f"{run.steady_batch_ms:,.0f} ms" if run.batches else "–",
+            "1" if run is ours else f"{ours.steady_rows_per_second / run.steady_rows_per_second:.2f} ×",
+            f"{run.result_rows:,}",
+            "the judge"
+            if run.engine.startswith("DuckDB")
+            else "equal"
+            if result.difference is None
+            else "DIFFERENT",
+        )
+    return table
+
+
+def join_notes(results: Sequence[JoinResult]) -> list[str]:
+    """What does not fit in the table: skipped peers, differences."""
+    notes = [f"Steady: batches after the first {WARM_UP_BATCHES}; engines without batches count as a whole."]
+    notes += [str(r.outcome) for r in results if isinstance(r.outcome, Skipped)]
+    notes += [r.difference for r in results if r.difference is not None]
+    return notes
+
+
+def window_scale_table(result: WindowScale) -> Table:
+    table = Table(title="Batch time when the window, and so the state, is larger", title_justify="left")
+    table.add_column("window")
+    for column in ("state rows", "results per batch", "batch, median", "of it the engine"):
+        table.add_column(column, justify="right")
+    for run in (result.narrow, result.wide):
+        table.add_row(
+            f"{run.window_batches} batches",
+            f"{run.state_rows:,}",
+            f"{run.result_rows:,.0f}",
+            f"{run.batch_ms:,.0f} ms",
+            f"{run.engine_ms:,.0f} ms",
+        )
+    table.add_section()
+    engine = result.wide.engine_ms / result.narrow.engine_ms if result.narrow.engine_ms else 0.0
+    table.add_row("ratio", "", "", f"{result.ratio:.2f} ×", f"{engine:.2f} ×")
+    return table
+
+
+def empty_table(result: EmptyBatches) -> Table:
+    table = Table(title="A micro-batch without rows", title_justify="left")
+    table.add_column("")
+    table.add_column("median of batch", justify="right")
+    table.add_row("foreachBatch that counts", f"{result.foreach_batch_ms:,.0f} ms")
+    table.add_row("Anabranch, one query", f"{result.engine_ms:,.0f} ms")
+    table.add_section()
+    table.add_row("ratio", f"{result.ratio:.2f} ×")
+    return table
+
+
+def memory_table(result: StateMemory) -> Table:
+    worker = result.at_end
+    table = Table(
+        title=f"{result.state_rows:,} rows of state ({result.state_bytes / MIB:,.0f} MiB of blocks), "
+        f"{result.workers} Python processes",
+        title_justify="left",
+    )
+    table.add_column("largest worker")
+    table.add_column("MiB", justify="right")
+    rows = (
+        ("resident after the last batch (RSS)", worker.rss),
+        ("  private (anonymous)", worker.anonymous),
+        ("  file pages: mapped blocks and libraries, may be dropped", worker.file_backed),
+        ("proportional share (PSS)", worker.proportional),
+        ("largest private memory seen in the run", result.peak_anonymous),
+        ("largest RSS in the worker's life (VmHWM)", result.peak_rss),
+    )
+    for name, octets in rows:
+        table.add_row(name, f"{octets / MIB:,.0f}")
+    return table
+
+
+def machine() -> dict[str, Any]:
+    """Where it was measured."""
+    import pyspark
+
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "spark": pyspark.__version__,
+        "load_average": round(os.getloadavg()[0], 2),
+    }
+
+
+def join_json(bench: JoinBench, results: Sequence[JoinResult]) -> dict[str, Any]:
+    return {
+        "bench": "join",
+        "machine": machine(),
+        "parameters": dataclasses.asdict(bench),
+        "engines": [_outcome_json(r) for r in results],
+    }
+
+
+def plain_json(name: str, result: WindowScale | EmptyBatches | StateMemory) -> dict[str, Any]:
+    """A measurement that is one dataclass, its ratio included."""
+    found = {"bench": name, "machine": machine(), **dataclasses.asdict(result)}
+    return found if isinstance(result, StateMemory) else found | {"ratio": result.ratio}
+
+
+def _outcome_json(result: JoinResult) -> dict[str, Any]:
+    if isinstance(result.outcome, Skipped):
+        return dataclasses.asdict(result.outcome) | {"skipped": True}
+    run = result.outcome
+    return {
+        "engine": run.engine,
+        "seconds": run.seconds,
+        "input_rows": run.input_rows,
+        "result_rows": run.result_rows,
+        "rows_per_second": run.rows_per_second,
+        "steady_rows_per_second": run.steady_rows_per_second,
+        "steady_batch_ms": run.steady_batch_ms,
+        "batch_ms": [b.milliseconds for b in run.batches],
+        "difference": result.difference,
+    }

@@ -1,0 +1,29 @@
+"""The application: every command in one list."""
+
+from __future__ import annotations
+
+import typer
+
+from anabranch.cli.bench import bench
+from anabranch.cli.demo import demo
+from anabranch.cli.explain import explain
+from anabranch.cli.run import run
+from anabranch.cli.state import state
+
+COMMANDS = (run, explain, state, demo)
+
+app = typer.Typer(
+    name="anabranch",
+    help="Continuous queries on Spark that adapt while they run.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for command in COMMANDS:
+    app.command()(command)
+app.add_typer(bench, name="bench")
+
+
+def main() -> None:
+    """Entry point of the `anabranch` script."""
+    app()

@@ -1,0 +1,156 @@
+"""`anabranch bench`: measurements with the peers in the same run."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from anabranch.cli.spark_start import parse_conf, start_spark
+from anabranch.cli.telling import Debug, InputError, telling
+from anabranch.errors import AnabranchError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+bench = typer.Typer(help="Measure, with the peers in the same run.", no_args_is_help=True)
+
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the measurements to this file, too.")]
+Conf = Annotated[list[str] | None, typer.Option(help="Spark setting key=value; may be repeated.")]
+Scratch = Annotated[
+    Path | None, typer.Option(help="Keep files, state and results here instead of a temporary directory.")
+]
+
+DRIVER_MEMORY = "6g"
+"""Spark's own join keeps its state on the heap: with less, it would be measured while collecting garbage."""
+
+
+class ResultsDiffer(AnabranchError):
+    """Two engines gave different results, so that their speeds cannot be compared."""
+
+
+@bench.command()
+def join(
+    rows: Annotated[int, typer.Option(help="Rows per stream and micro-batch.", min=1)] = 50_000,
+    batches: Annotated[
+        int | None, typer.Option(help="Micro-batches; default 22, or 14 from 200,000 rows on.")
+    ] = None,
+    window_batches: Annotated[int, typer.Option(help="Length of the window in batches.", min=1)] = 10,
+    keys: Annotated[Literal["int", "string"], typer.Option(help="Type of the key.")] = "int",
+    streams: Annotated[Literal["2", "3"], typer.Option(help="Streams to join.")] = "2",
+    peers: Annotated[
+        str, typer.Option(help="Of spark, rocksdb, duckdb, polars, flink.")
+    ] = "spark,duckdb,polars,flink",
+    window_scale: Annotated[
+        int | None, typer.Option(help="Instead: batch time when the window is so many times longer.", min=2)
+    ] = None,
+    json_file: JsonFile = None,
+    scratch: Scratch = None,
+    conf: Conf = None,
+    debug: Debug = False,
+) -> None:
+    """Join windows of uniform streams, beside Spark's own join and batch engines."""
+    with telling(debug=debug), _bench(scratch, conf, debug=debug) as (spark, folder, console):
+        from anabranch.bench.join import PEERS, JoinBench, run_join_bench
+        from anabranch.bench.report import join_json, join_notes, join_table, plain_json, window_scale_table
+        from anabranch.bench.window_scale import run_window_scale
+
+        if window_scale is not None:
+            scaled = run_window_scale(
+                spark, folder, rows=rows, window_batches=window_batches, scale=window_scale, keys=keys
+            )
+            console.print(window_scale_table(scaled))
+            _write(json_file, plain_json("window-scale", scaled))
+            return
+        chosen = tuple(p.strip() for p in peers.split(",") if p.strip())
+        if unknown := [p for p in chosen if p not in PEERS]:
+            raise InputError(f"unknown peer {unknown[0]!r}: choose from {', '.join(PEERS)}")
+        plan = JoinBench(
+            rows=rows,
+            batches=batches or (22 if rows < 200_000 else 14),
+            window_batches=window_batches,
+            keys=keys,
+            streams=3 if streams == "3" else 2,
+            peers=chosen,
+        )
+        results = []
+        for result in run_join_bench(spark, plan, folder):
+            results.append(result)
+            console.print(f"  {result.outcome.engine}: done", style="dim", highlight=False)
+        console.print(join_table(plan, results))
+        for note in join_notes(results):
+            console.print(note, highlight=False)
+        _write(json_file, join_json(plan, results))
+        if any(r.difference is not None for r in results):
+            raise ResultsDiffer("the engines gave different results, so the figures mean nothing")
+
+
+@bench.command()
+def empty(
+    batches: Annotated[int, typer.Option(help="Micro-batches per turn.", min=5)] = 23,
+    rounds: Annotated[int, typer.Option(help="Turns of each side.", min=1)] = 2,
+    json_file: JsonFile = None,
+    scratch: Scratch = None,
+    conf: Conf = None,
+    debug: Debug = False,
+) -> None:
+    """Time a micro-batch without rows, beside a foreachBatch that only counts."""
+    with telling(debug=debug), _bench(scratch, conf, debug=debug) as (spark, folder, console):
+        from anabranch.bench.empty import run_empty
+        from anabranch.bench.report import empty_table, plain_json
+
+        result = run_empty(spark, folder, batches=batches, rounds=rounds)
+        console.print(empty_table(result))
+        _write(json_file, plain_json("empty", result))
+
+
+@bench.command()
+def memory(
+    rows: Annotated[
+        int, typer.Option(help="Rows of state to reach, both streams together.", min=1000)
+    ] = 10_000_000,
+    batches: Annotated[int, typer.Option(help="Micro-batches to reach it in.", min=2)] = 20,
+    json_file: JsonFile = None,
+    scratch: Scratch = None,
+    conf: Conf = None,
+    debug: Debug = False,
+) -> None:
+    """Weigh Spark's Python workers while the state is large."""
+    with telling(debug=debug), _bench(scratch, conf, debug=debug) as (spark, folder, console):
+        from anabranch.bench.memory import run_memory
+        from anabranch.bench.report import memory_table, plain_json
+
+        result = run_memory(spark, folder, rows=rows, batches=batches)
+        console.print(memory_table(result))
+        _write(json_file, plain_json("memory", result))
+
+
+@contextmanager
+def _bench(
+    scratch: Path | None, conf: list[str] | None, *, debug: bool
+) -> Iterator[tuple[SparkSession, Path, Console]]:
+    """A Spark session, a folder to work in, and a console wide enough for the tables."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)
+    console.print("Starting Spark …", style="dim", highlight=False)
+    spark = start_spark(None, {"spark.driver.memory": DRIVER_MEMORY} | parse_conf(conf or []), debug=debug)
+    if scratch is not None:
+        if scratch.exists() and any(scratch.iterdir()):
+            raise InputError(f"{scratch} is not empty: name a new directory")
+        yield spark, scratch.absolute(), console
+        return
+    with tempfile.TemporaryDirectory(prefix="anabranch-bench-", ignore_cleanup_errors=True) as folder:
+        yield spark, Path(folder), console
+
+
+def _write(path: Path | None, measured: Mapping[str, Any]) -> None:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(measured, indent=2) + "\n", encoding="utf-8")

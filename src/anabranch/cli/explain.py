@@ -1,0 +1,44 @@
+"""`anabranch explain`: how the queries of a flow file will run, without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anabranch.cli.flow_file import read_flow
+from anabranch.cli.telling import Debug, InputError, telling
+from anabranch.exchange.partition_map import PARTITIONS
+from anabranch.runtime.catalog import explain_query, reconcile
+from anabranch.runtime.settings import Settings
+
+
+def explain(
+    flow: Annotated[Path, typer.Argument(metavar="FLOW.SQL", help="CREATE STREAM, CREATE QUERY, SET.")],
+    query: Annotated[str | None, typer.Option(help="Only this query.")] = None,
+    sites: Annotated[
+        int | None, typer.Option(help="Logical workers, as for `run`.", min=1, max=PARTITIONS)
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Show keys, routing, join trees and states of the queries of a flow file."""
+    with telling(debug=debug):
+        declared = read_flow(flow)
+        names = [q.name for q in declared.queries]
+        chosen = names if query is None else [n for n in names if n.lower() == query.lower()]
+        if not chosen:
+            raise InputError(
+                f"there is no query {query!r} in {flow}: choose from {', '.join(names) or 'none'}"
+            )
+        settings = Settings().with_values(declared.settings)
+        catalog = reconcile(declared.streams, declared.queries, None)
+        # One site per core is decided when Spark has started; this machine's cores are the best guess.
+        number = sites or settings.sites or settings.slots or _cores()
+        typer.echo("\n\n".join(explain_query(catalog, name, sites=number) for name in chosen))
+
+
+def _cores() -> int:
+    import os
+
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,52 @@
+"""Following a run: every batch and event is shown once, until the run ends or someone asks to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from anabranch.cli.stop_request import StopRequest
+from anabranch.runtime.events import Event
+from anabranch.runtime.run import Run
+
+POLL_SECONDS = 0.2
+
+
+class View(Protocol):
+    """Somewhere to show a run."""
+
+    def batch(self, progress: Mapping[str, Any]) -> None:
+        """Show a committed batch."""
+
+    def event(self, event: Event) -> None:
+        """Show an event."""
+
+
+def follow(run: Run, view: View, stop: StopRequest) -> None:
+    """Show `run` in `view` until it ends, fails (then raise why) or is asked to stop."""
+    feed = _Feed(run, view)
+    try:
+        while not run.awaitTermination(POLL_SECONDS):
+            feed.show_new()
+            if stop.signal is not None:
+                run.stop()
+                return
+    finally:
+        feed.show_new()
+
+
+class _Feed:
+    def __init__(self, run: Run, view: View) -> None:
+        self._run = run
+        self._view = view
+        self._last_batch = -1
+        self._events = 0
+
+    def show_new(self) -> None:
+        for event in self._run.events[self._events :]:
+            self._events += 1
+            self._view.event(event)
+        for progress in self._run.recentProgress:
+            if progress["batchId"] > self._last_batch:
+                self._last_batch = progress["batchId"]
+                self._view.batch(progress)

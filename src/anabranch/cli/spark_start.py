@@ -1,0 +1,88 @@
+"""Starting Spark so that the terminal stays ours: what the JVM says goes to a log file."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anabranch.cli.telling import InputError
+from anabranch.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def start_spark(
+    master: str | None = None, conf: Mapping[str, str] | None = None, *, debug: bool = False
+) -> SparkSession:
+    """Start Spark; with `debug` the JVM writes to our standard error."""
+    from anabranch.runtime.spark_session import spark_session
+
+    if debug:
+        return spark_session(master, conf)
+    log = _new_log()
+    try:
+        with _output_to(log):
+            spark = spark_session(master, conf)
+    except Exception as error:
+        raise ConfigError(_why_not_started(error, log)) from error
+    atexit.register(log.unlink, missing_ok=True)
+    return spark
+
+
+def parse_conf(settings: Sequence[str]) -> dict[str, str]:
+    """Settings given as `key=value`.
+
+    >>> parse_conf(["spark.driver.memory=4g", "spark.anabranch.sites=8"])
+    {'spark.driver.memory': '4g', 'spark.anabranch.sites': '8'}
+    """
+    pairs = [setting.partition("=") for setting in settings]
+    for setting, (key, equals, _) in zip(settings, pairs, strict=True):
+        if not key or not equals:
+            raise InputError(f"--conf {setting}: write it as key=value, as in spark.driver.memory=4g")
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _new_log() -> Path:
+    handle, name = tempfile.mkstemp(prefix="anabranch-spark-", suffix=".log")
+    os.close(handle)
+    return Path(name)
+
+
+@contextmanager
+def _output_to(log: Path) -> Iterator[None]:
+    """Let child processes that start here inherit the log as standard output and error.
+
+    The JVM prints before any logging configuration is read (incubator modules, log4j profile), so
+    a logging configuration alone cannot keep it quiet. Its whole life long it writes where it began.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(1), os.dup(2)]
+    file = os.open(log, os.O_WRONLY | os.O_APPEND)
+    try:
+        os.dup2(file, 1)
+        os.dup2(file, 2)
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for target, original in zip((1, 2), kept, strict=True):
+            os.dup2(original, target)
+            os.close(original)
+        os.close(file)
+
+
+def _why_not_started(error: Exception, log: Path) -> str:
+    said = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    if any("JAVA_HOME is not set" in line or "java: not found" in line for line in said):
+        return "Spark needs Java 17 or newer, and there is none: install it, or let JAVA_HOME point to it"
+    reason = next((line for line in said if "Exception" in line or "Error" in line), "")
+    first = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return f"Spark did not start: {reason or first} (its log is {log})"

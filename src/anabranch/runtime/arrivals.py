@@ -1,0 +1,106 @@
+"""Arrivals: the rows a slot receives, told apart by input, sorted, and checked against the clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.exchange.partition_map import partition_of
+from anabranch.operators.expressions import to_json
+from anabranch.operators.rows import RowSet, concat_rows, int64s
+from anabranch.plan.layout import HASH, TIME
+from anabranch.runtime.reports import StreamReport
+from anabranch.runtime.wire import DEAD, TAG, decode
+
+if TYPE_CHECKING:
+    from anabranch.runtime.slot_task import SlotTask
+
+
+class Arrivals:
+    """Sorts out the wire rows of one slot.
+
+    `streams` and `dead` tell afterwards what was seen and what was refused.
+    """
+
+    def __init__(self, task: SlotTask, slot: int) -> None:
+        self.task = task
+        self.slot = slot
+        self.streams: dict[str, StreamReport] = {}
+        self.dead: list[pa.Table] = []
+
+    def sort_out(self, arrived: list[pa.RecordBatch]) -> dict[int, RowSet]:
+        """New rows by input, sorted; ticks and dead rows are accounted for on the way."""
+        if not arrived:
+            return {}
+        rows = pa.Table.from_batches(arrived).combine_chunks()
+        rows = concat_rows(rows.to_batches())
+        self._check_destination(rows)
+        rows = self._refuse(rows)
+        tags = rows.column(TAG).to_numpy()
+        self._count(tags, int64s(rows, TIME))
+        new = {}
+        for source in self.task.layout.inputs:
+            mine = np.flatnonzero(tags >> 1 == source.id)
+            if len(mine):
+                own = rows if len(mine) == rows.num_rows else rows.take(pa.array(mine))
+                new[source.id] = RowSet.sorted(decode(own, self.task.wire.values[source.id]), TIME)
+        return new
+
+    def _check_destination(self, rows: pa.RecordBatch) -> None:
+        # Spark wraps a wrong id around and sends NULL to slot 0 without a word.
+        sites = self.task.partition_map.as_array()[partition_of(int64s(rows, HASH))]
+        slots = sites * self.task.slots // self.task.partition_map.sites
+        if (slots != self.slot).any():
+            raise AssertionError(f"slot {self.slot} received rows of another slot")
+
+    def _stream_of(self, tag: int) -> str:
+        if tag < 0:
+            return self.task.streams[(-1 - tag) // 2]
+        return self.task.layout.inputs[tag >> 1].stream
+
+    def _count(self, tags: np.ndarray, times: np.ndarray) -> None:
+        for tag in np.unique(tags):
+            stream = self.streams.setdefault(self._stream_of(int(tag)), StreamReport())
+            mine = tags == tag
+            if tag < 0 or tag & 1:  # further copies of a row do not count again
+                stream.accepted += int(mine.sum())
+            latest = int(times[mine].max())
+            stream.max_ts = latest if stream.max_ts is None else max(stream.max_ts, latest)
+
+    def _refuse(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Take out rows that are late, too far ahead or without a usable time, and keep them apart."""
+        tags, times = rows.column(TAG).to_numpy(), int64s(rows, TIME)
+        earliest = np.array(self.task.earliest, dtype=np.int64)[np.maximum(tags >> 1, 0)]
+        late = (tags >= 0) & (times < earliest)
+        ahead = (tags >= 0) & (times > self.task.latest)
+        broken = (tags < 0) & (tags & 1 == 0)
+        refused = late | ahead | broken
+        if not refused.any():
+            return rows
+        for reason, which in (("late", late), ("too far ahead", ahead), ("no usable event time", broken)):
+            # Further copies of the same row are dropped without a record.
+            for tag in np.unique(tags[which & ((tags < 0) | (tags & 1 == 1))]):
+                self._bury(rows.filter(pa.array(which & (tags == tag))), int(tag), reason)
+        return rows.filter(pa.array(~refused))
+
+    def _bury(self, rows: pa.RecordBatch, tag: int, reason: str) -> None:
+        name = self._stream_of(tag)
+        stream = self.streams.setdefault(name, StreamReport())
+        if reason == "late":
+            stream.late += rows.num_rows
+        else:
+            stream.rejected += rows.num_rows
+        text = rows.column(DEAD) if tag < 0 else to_json(decode(rows, self.task.wire.values[tag >> 1]))
+        self.dead.append(
+            pa.table(
+                {
+                    "stream": [name] * rows.num_rows,
+                    "reason": [reason] * rows.num_rows,
+                    "batch": np.full(rows.num_rows, self.task.batch),
+                    "event_time_us": rows.column(TIME),
+                    "row": text.cast(pa.string()),
+                }
+            )
+        )

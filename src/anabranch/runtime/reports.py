@@ -1,0 +1,45 @@
+"""What slots report to the driver: the only thing that travels back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from anabranch.state.block import BlockMeta
+from anabranch.state.manifest import ResultFile
+
+
+@dataclass(slots=True)
+class StreamReport:
+    """What a slot saw of a stream."""
+
+    max_ts: int | None = None
+    accepted: int = 0
+    late: int = 0
+    rejected: int = 0
+
+
+@dataclass(slots=True)
+class SiteReport:
+    """What a site did in a batch. `busy_s` is CPU time: what its own machine would have needed."""
+
+    site: int
+    busy_s: float = 0.0
+    rows: int = 0
+    pairs: int = 0
+    results: int = 0
+    partitions: tuple[tuple[int, int, int], ...] = ()
+    """(partition, new rows, pairs) of the partitions that had any."""
+
+
+@dataclass(slots=True)
+class SlotReport:
+    slot: int
+    streams: dict[str, StreamReport] = field(default_factory=dict)
+    sites: list[SiteReport] = field(default_factory=list)
+    blocks: list[BlockMeta] = field(default_factory=list)
+    results: list[ResultFile] = field(default_factory=list)
+    dead_letters: list[ResultFile] = field(default_factory=list)
+    failures: dict[str, str] = field(default_factory=dict)
+    """Message by query that exceeded its quota."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Wall time by phase."""

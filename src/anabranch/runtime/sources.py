@@ -1,0 +1,96 @@
+"""Sources: opened under stable names, so that streams can come, go and change places at a restart.
+
+Spark tells the sources of a query apart by position unless every one of them has a name and
+`spark.sql.streaming.queryEvolution.enableSourceEvolution` is set. Streams of a flow file are named by
+us. DataFrames made by the user carry names if the user gave them and set that conf; otherwise the set
+of streams and their order are fixed for the life of a checkpoint.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from anabranch.errors import ConfigError, StateError
+from anabranch.plan.logical import Stream
+from anabranch.runtime.catalog import Catalog
+
+EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+
+
+@contextmanager
+def source_names(spark: SparkSession, streams: Sequence[Stream]) -> Iterator[bool]:
+    """Whether sources are told apart by name; while inside, Spark is set accordingly."""
+    before = spark.conf.get(EVOLUTION, "false")
+    if before == "true":
+        yield True
+    elif any(s.source is None for s in streams):
+        yield False
+    else:
+        spark.conf.set(EVOLUTION, "true")
+        try:
+            yield True
+        finally:
+            spark.conf.set(EVOLUTION, before or "false")
+
+
+def open_sources(
+    spark: SparkSession, streams: Sequence[Stream], given: Mapping[str, DataFrame], *, by_name: bool
+) -> dict[str, DataFrame]:
+    """DataFrames of all streams: those given, and those of a flow file opened now."""
+    return {s.name: given[s.name] if s.name in given else _open(spark, s, by_name=by_name) for s in streams}
+
+
+def check_sources(catalog: Catalog, remembered: Mapping[str, Any]) -> None:
+    """Refuse what would make Spark go on with one source from the offsets of another."""
+    before = remembered.get("sources")
+    if before is None:
+        return
+    if before["by_name"] and not catalog.sources_by_name:
+        raise StateError(
+            f"the checkpoint tells its sources apart by name: give every source a name (.name(…) on its reader) "
+            f"and set {EVOLUTION} = true before making them, as in the run that began it"
+        )
+    if catalog.sources_by_name and not before["by_name"]:
+        raise StateError(
+            "the checkpoint tells its sources apart by position, and now they have names, which Spark cannot "
+            "reconcile: use the DataFrames of the run that began it, or start with a new checkpoint"
+        )
+    if not catalog.sources_by_name and before["order"] != catalog.sources:
+        raise StateError(
+            f"the streams that queries read were {_listed(before['order'])}, in this order, and are now "
+            f"{_listed(catalog.sources)}. Spark tells sources without names apart by position and would mix up "
+            f"their offsets: keep the streams and their order; or start with a new checkpoint and either declare "
+            f"the streams in a flow file, or name the sources (.name(…)) with {EVOLUTION} = true"
+        )
+
+
+def _open(spark: SparkSession, stream: Stream, *, by_name: bool) -> DataFrame:
+    assert stream.source is not None
+    schema = ", ".join(f"`{c.name}` {c.type}" for c in stream.columns)
+    reader = spark.readStream.format(stream.source.format).options(**dict(stream.source.options))
+    if by_name:
+        reader = reader.name(source_name(stream.name))
+    try:
+        return reader.schema(schema).load(stream.source.path)
+    except PySparkException as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"stream {stream.name!r} cannot be opened: {reason}") from error
+
+
+def source_name(stream: str) -> str:
+    """The name of a stream's source in Spark's checkpoint: letters, digits and _ only.
+
+    >>> source_name("orders"), source_name("größe")
+    ('stream_orders', 'stream_gr_f6__df_e')
+    """
+    return "stream_" + re.sub(r"[^A-Za-z0-9]", lambda c: "_" if c[0] == "_" else f"_{ord(c[0]):x}_", stream)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,301 @@
+"""A small session without Spark that can be killed, restarted and judged thousands of times.
+
+Two streams with late and broken rows, a join and a filter into parquet sinks, two slots and three
+sites, compaction and garbage collection in every batch or two. `Spark` here is a list of batches: after a
+crash the batch that it did not see finished comes again under its old number.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import random
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from unittest.mock import patch
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anabranch.errors import AnabranchError
+from anabranch.exchange.partition_map import partition_of
+from anabranch.language.flow import bind_query
+from anabranch.language.oracle_sql import oracle_sql, oracle_table
+from anabranch.plan.layout import HASH
+from anabranch.plan.logical import Column, Query, Stream
+from anabranch.runtime import batch_loop, slot_task
+from anabranch.runtime.settings import Settings
+from anabranch.runtime.sinks import ParquetSink
+from anabranch.runtime.slot_task import SlotReport, SlotTask, run_slot
+from anabranch.runtime.staging import DEAD_LETTERS
+from anabranch.state.block_cache import _caches
+from anabranch.testing.disk_faults import Disk, DiskFault, failing_disk
+from anabranch.testing.faults import SimulatedCrash
+from anabranch.testing.local_ingest import wire_rows
+from anabranch.testing.local_run import LocalRun
+from anabranch.testing.stream_files import START_US
+
+BATCHES = 4
+ROWS = 5
+"""Rows per stream and batch."""
+MAX_CRASHES = 3
+LATENESS_US = 1_000_000
+SETTINGS = Settings(sites=3, slots=2, max_blocks=1, keep_manifests=2)
+COLLECT_EVERY = 2
+
+_COLUMNS = (Column("id", "bigint"), Column("k", "bigint"), Column("ts", "timestamp"))
+STREAMS = {name: Stream(name, _COLUMNS, "ts", LATENESS_US) for name in "ab"}
+
+Row = tuple[object, ...]
+Judged = dict[str, Counter[Row]]
+"""Rows by query, and dead letters, as multisets."""
+
+
+@cache
+def queries() -> tuple[Query, ...]:
+    texts = {
+        "pairs": "SELECT a.id AS a, b.id AS b FROM a [RANGE 3 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k",
+        "ones": "SELECT id, k FROM a WHERE k = 1",
+    }
+    return tuple(bind_query(name, text, STREAMS) for name, text in texts.items())
+
+
+@cache
+def batch(number: int) -> dict[str, pa.Table]:
+    """The rows of one batch: in event time a second after the last, some late, some without a time."""
+    draw = random.Random(number)
+    tables = {}
+    for stream in STREAMS:
+        rows = []
+        for i in range(ROWS):
+            late = draw.random() < 0.12
+            ts = START_US + (number - 3 * late) * 1_000_000 + draw.randint(0, 999_999)
+            rows.append(
+                {"id": number * ROWS + i, "k": draw.randint(0, 2), "ts": None if draw.random() < 0.06 else ts}
+            )
+        schema = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("ts", pa.timestamp("us", tz="UTC"))])
+        columns = {c: [r[c] for r in rows] for c in ("id", "k", "ts")}
+        tables[stream] = pa.table(columns, schema=schema)
+    return tables
+
+
+@cache
+def expected(batches: int = BATCHES) -> Judged:
+    """What must be in the sinks, told by DuckDB, and in the dead letters, told by the definition of late."""
+    accepted: dict[str, list[tuple[int, int, int]]] = {name: [] for name in STREAMS}
+    dead: Counter[Row] = Counter()
+    newest = dict.fromkeys(STREAMS, 0)
+    for number in range(batches):
+        for stream, table in batch(number).items():
+            limit = newest[stream] - LATENESS_US
+            for key, k, ts in _rows(table):
+                if ts is None:
+                    dead[stream, "no usable event time", number, key] += 1
+                elif ts < limit:
+                    dead[stream, "late", number, key] += 1
+                else:
+                    accepted[stream].append((key, k, ts))
+        for stream, kept in accepted.items():
+            newest[stream] = max([newest[stream], *(ts for _, _, ts in kept)])
+    found: Judged = {DEAD_LETTERS: dead}
+    with duckdb.connect() as connection:
+        for name, rows in accepted.items():
+            connection.execute(oracle_table(STREAMS[name]))
+            for key, k, ts in rows:
+                connection.execute(f"INSERT INTO {name} VALUES (?, ?, make_timestamp(?))", [key, k, ts])
+        for query in queries():
+            found[query.name] = Counter(connection.execute(oracle_sql(query, STREAMS)).fetchall())
+    return found
+
+
+def _rows(table: pa.Table) -> Iterator[tuple[int, int, int | None]]:
+    columns = (table.column(c).cast(pa.int64()).to_pylist() for c in ("id", "k", "ts"))
+    yield from zip(*columns, strict=True)
+
+
+@dataclass(slots=True)
+class Tricks:
+    """How tasks misbehave: re-run with one report used, or finishing long after their batch."""
+
+    draw: random.Random
+    rerun: float = 0.0
+    linger: float = 0.0
+    zombies: list[Callable[[], SlotReport]] = field(default_factory=list)
+
+    def run(self, task: SlotTask, slot: int, rows: list[pa.RecordBatch]) -> SlotReport:
+        def attempt() -> SlotReport:
+            return run_slot(task, slot, rows)
+
+        if self.draw.random() < self.linger:
+            self.zombies.append(attempt)
+        if self.draw.random() < self.rerun:
+            return self.draw.choice([attempt(), attempt()])
+        return attempt()
+
+    def wake_zombies(self) -> None:
+        """Let tasks of earlier batches finish now; that they fail is fine, that they do harm is not."""
+        while self.zombies:
+            try:
+                self.zombies.pop()()
+            except (AnabranchError, OSError):
+                continue
+
+
+class CrashRun(LocalRun):
+    """A local run whose tasks may play tricks; rows on the wire are made once per batch, not per run."""
+
+    def __init__(self, root: Path, tricks: Tricks) -> None:
+        self.tricks = tricks
+        sinks = {q.name: ParquetSink(root / q.name) for q in queries()}
+        super().__init__(root / "ck", tuple(STREAMS.values()), queries(), sinks=sinks, settings=SETTINGS)
+
+    def _execute(self, task: SlotTask) -> list[SlotReport]:
+        rows = _rows_by_slot(task.batch, self)
+        return [self.tricks.run(task, slot, rows[slot]) for slot in range(task.slots)]
+
+
+_wire: dict[int, tuple[list[pa.RecordBatch], ...]] = {}
+
+
+def _rows_by_slot(number: int, run: LocalRun) -> tuple[list[pa.RecordBatch], ...]:
+    if number not in _wire:
+        rows = wire_rows(run.loop.layout, run.loop.wire, run.streams, batch(number))
+        slot_of = run.loop.partition_map.slot_of_partition(SETTINGS.slots)
+        slots = [slot_of[p] for p in partition_of(rows.column(HASH).to_numpy())]
+        masks = [pa.array([s == slot for s in slots], pa.bool_()) for slot in range(SETTINGS.slots)]
+        _wire[number] = tuple(rows.filter(mask).combine_chunks().to_batches() for mask in masks)
+    return _wire[number]
+
+
+@dataclass(slots=True)
+class World:
+    """A checkpoint with its sinks, and how far Spark believes to be."""
+
+    root: Path
+    tricks: Tricks = field(default_factory=lambda: Tricks(random.Random(0)))
+    done: int = 0
+    """Batches that Spark saw finished."""
+
+    def session(self, batches: int = BATCHES, forget: Callable[[], bool] = lambda: False) -> None:
+        """One life of the process: start, run batches until all are done or it dies.
+
+        Parameters
+        ----------
+        forget
+            Whether the process dies after a batch returned and before Spark noted it.
+        """
+        forget_processes_memory()
+        run = CrashRun(self.root, self.tricks)
+        try:
+            while self.done < batches:
+                run.batch({}, number=self.done)
+                if forget():
+                    return
+                self.done += 1
+                self.tricks.wake_zombies()
+        finally:
+            run.close()
+
+    def result(self) -> Judged:
+        """What is in the sinks and in the dead letters."""
+        found: Judged = {}
+        for query in queries():
+            names = [o.name for o in query.outputs]
+            tables = [pq.read_table(f) for f in (self.root / query.name).glob("[!_.]*.parquet")]
+            found[query.name] = Counter(
+                row for t in tables for row in zip(*(t.column(n).to_pylist() for n in names), strict=True)
+            )
+        found[DEAD_LETTERS] = Counter()
+        for file in (self.root / "ck" / DEAD_LETTERS).glob("*.parquet"):
+            for row in pq.read_table(file).to_pylist():
+                key = (row["stream"], row["reason"], row["batch"], _dead_id(row["row"]))
+                found[DEAD_LETTERS][key] += 1
+        return found
+
+
+def crash_and_recover(root: Path, seed: int, *, steps: int) -> int:
+    """Kill a session where `seed` says, restart it, perhaps kill it again, finish it, and judge it.
+
+    Parameters
+    ----------
+    steps
+        Changes to the disk of an undisturbed run. Seeds 0 … 4 · steps - 1 stop at each of them in
+        each way; the crashes after the first one are random.
+
+    Returns
+    -------
+    int
+        How many crashes there were.
+    """
+    draw = random.Random(seed)
+    tricks = Tricks(draw, rerun=draw.choice([0.0, 0.0, 0.3]), linger=draw.choice([0.0, 0.0, 0.3]))
+    world = World(root, tricks)
+    forgetful = draw.choice([0.0, 0.0, 0.3])
+    crashes = 0
+    most = draw.choice([1, 1, MAX_CRASHES])
+    disk = Disk(root, seed % steps + 1, list(DiskFault)[seed // steps % len(DiskFault)], seed)
+    while world.done < BATCHES:
+        try:
+            with failing_disk(disk):
+                world.session(forget=lambda: draw.random() < forgetful)
+        except SimulatedCrash:
+            crashes += 1
+        crash_at = draw.randint(1, steps // 2) if crashes < most else None
+        disk = disk.next_life(crash_at, draw.choice(list(DiskFault)))
+    assert_same(world.result(), expected(), f"seed {seed}, {crashes} crashes")
+    return crashes
+
+
+def count_steps(root: Path) -> int:
+    """Changes to the disk of a run without faults, which must be right, too."""
+    world = World(root)
+    disk = Disk(root)
+    with often_collected(), failing_disk(disk):
+        world.session()
+    assert_same(world.result(), expected(), "no faults")
+    return len(disk.steps)
+
+
+@contextmanager
+def often_collected() -> Iterator[None]:
+    """Garbage is collected every other batch."""
+    with patch.object(batch_loop, "COLLECT_EVERY", COLLECT_EVERY):
+        yield
+
+
+@contextmanager
+def scratch(name: str) -> Iterator[Path]:
+    """A directory in memory where there is one: thousands of runs should not wait for a disk."""
+    shared = Path("/dev/shm")  # noqa: S108
+    root = (shared if shared.is_dir() else Path("/tmp")) / f"anabranch-{name}-{os.getpid()}"  # noqa: S108
+    root.mkdir()
+    try:
+        yield root
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def forget_processes_memory() -> None:
+    """Drop what a new process would not have: opened blocks."""
+    slot_task._opened.clear()
+    _caches.clear()
+
+
+def _dead_id(text: str) -> int:
+    # Rows of a stream's own columns, or of the fields that the queries took from it.
+    values = json.loads(text) if text.startswith("{") and '"' in text else ast.literal_eval(text)
+    return int(next(v for name, v in values.items() if name.strip("`").startswith("id")))
+
+
+def assert_same(found: Judged, wanted: Judged, what: str) -> None:
+    for name, rows in wanted.items():
+        lost, extra = rows - found[name], found[name] - rows
+        assert not lost, f"{what}: {name} lost {dict(lost)}"
+        assert not extra, f"{what}: {name} has too many {dict(extra)}"

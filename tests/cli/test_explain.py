@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.cli.conftest import Command
+
+TWO = """
+CREATE QUERY equal INTO console AS
+  SELECT o.id FROM orders [RANGE 1 HOUR] AS o, payments [RANGE 10 MINUTES] AS p WHERE o.id = p.order_id;
+CREATE QUERY less INTO console AS
+  SELECT o.id FROM orders [RANGE 1 HOUR] AS o, payments [NOW] AS p WHERE o.amount < p.paid;
+"""
+
+
+def test_a_join_on_a_key_is_partitioned_over_the_sites(
+    anabranch: Command, flow_file: Callable[[str], Path]
+) -> None:
+    result = anabranch("explain", flow_file(TWO), "--query", "equal", "--sites", 8)
+    assert result.exit_code == 0
+    assert "query equal" in result.output
+    assert "partitioned over 8 sites" in result.output
+    assert "query less" not in result.output
+
+
+def test_a_join_without_an_equality_runs_on_one_site_and_says_why(
+    anabranch: Command, flow_file: Callable[[str], Path]
+) -> None:
+    result = anabranch("explain", flow_file(TWO), "--query", "LESS")
+    assert "one site, because there is no equality between the streams" in result.output
+
+
+def test_all_queries_are_explained_and_the_setting_counts(
+    anabranch: Command, flow_file: Callable[[str], Path]
+) -> None:
+    result = anabranch("explain", flow_file("SET sites = 5;" + TWO))
+    assert "partitioned over 5 sites" in result.output
+    assert "query less" in result.output
+
+
+def test_an_unknown_query_gets_the_names_there_are(
+    anabranch: Command, flow_file: Callable[[str], Path]
+) -> None:
+    result = anabranch("explain", flow_file(TWO), "--query", "none")
+    assert result.exit_code == 2
+    assert "choose from equal, less" in result.stderr
+
+
+def test_explaining_starts_no_jvm(flow_file: Callable[[str], Path]) -> None:
+    script = (
+        "import sys\nfrom anabranch.cli.app import app\n"
+        "app(['explain', sys.argv[1]], standalone_mode=False)\n"
+        "from pyspark import SparkContext\nassert SparkContext._gateway is None"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(flow_file(TWO))], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,158 @@
+"""What a SELECT is taken apart into."""
+
+from __future__ import annotations
+
+import pytest
+from tests.language.streams import bind
+
+from anabranch.plan.logical import Field, Query
+
+BOTH = "FROM orders [RANGE 1 HOUR] o, payments [NOW] p"
+
+
+def classes(query: Query) -> list[tuple[str, dict[str, str]]]:
+    return [(c.type, {member.alias: member.field.sql for member in c.members}) for c in query.classes]
+
+
+def test_an_equality_of_two_streams_becomes_a_key_in_the_type_spark_compares_in() -> None:
+    query = bind(f"SELECT o.id {BOTH} WHERE o.id = p.order_id")
+    assert classes(query) == [("bigint", {"o": "`id`", "p": "CAST(`order_id` AS BIGINT)"})]
+    assert query.residuals == ()
+    assert [ref.filter for ref in query.refs] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("condition", "kind", "left", "right"),
+    [
+        ("o.customer = p.order_id", "bigint", "CAST(`customer` AS BIGINT)", "CAST(`order_id` AS BIGINT)"),
+        ("o.id = p.paid", "double", "CAST(`id` AS DOUBLE)", "`paid`"),
+        ("o.price = p.fee", "decimal(12,4)", "TRY_CAST(`price` AS DECIMAL(12,4))", "`fee`"),
+        (
+            "o.id = p.fee",
+            "decimal(24,4)",
+            "TRY_CAST(`id` AS DECIMAL(24,4))",
+            "TRY_CAST(`fee` AS DECIMAL(24,4))",
+        ),
+        ("o.price = p.paid", "double", "CAST(`price` AS DOUBLE)", "`paid`"),
+        ("o.name = p.name", "string", "`name`", "`name`"),
+        ("o.ts = p.ts", "timestamp", "`ts`", "`ts`"),
+        ("o.id + 1 = p.order_id", "bigint", "try_add(`id`, 1L)", "CAST(`order_id` AS BIGINT)"),
+        ("p.name = o.name || 'x'", "string", "(`name` || 'x')", "`name`"),
+        ("(o.id > 1) = (p.paid > 0)", "boolean", "(`id` > 1L)", "(`paid` > 0.0D)"),
+    ],
+)
+def test_a_key_is_cast_to_the_type_of_its_class(condition: str, kind: str, left: str, right: str) -> None:
+    query = bind(f"SELECT o.id {BOTH} WHERE {condition}")
+    assert classes(query) == [(kind, {"o": left, "p": right})]
+
+
+def test_float_keys_are_compared_as_double() -> None:
+    query = bind("SELECT a.user FROM clicks [NOW] a, clicks [NOW] b WHERE a.score = b.score")
+    assert classes(query) == [("double", {"a": "CAST(`score` AS DOUBLE)", "b": "CAST(`score` AS DOUBLE)"})]
+
+
+def test_equalities_are_closed_under_transitivity() -> None:
+    query = bind(
+        "SELECT a.id FROM orders [NOW] a JOIN orders [NOW] b ON a.id = b.id"
+        " JOIN payments [NOW] c ON b.id = c.order_id JOIN clicks [NOW] d ON d.page = a.name"
+    )
+    assert classes(query) == [
+        ("bigint", {"a": "`id`", "b": "`id`", "c": "CAST(`order_id` AS BIGINT)"}),
+        ("string", {"a": "`name`", "d": "`page`"}),
+    ]
+
+
+def test_one_column_compared_in_two_types_stands_in_two_classes() -> None:
+    query = bind(
+        "SELECT a.id FROM orders [NOW] a, payments [NOW] b, clicks [NOW] c"
+        " WHERE a.id = b.paid AND a.id = c.user"
+    )
+    assert [kind for kind, _ in classes(query)] == ["double", "bigint"]
+
+
+def test_a_second_key_of_one_stream_becomes_its_filter() -> None:
+    query = bind(f"SELECT o.id {BOTH} WHERE o.id = p.order_id AND o.customer = p.order_id")
+    assert classes(query) == [("bigint", {"o": "`id`", "p": "CAST(`order_id` AS BIGINT)"})]
+    assert query.refs[0].filter == "(`id` = CAST(`customer` AS BIGINT))"
+
+
+def test_conjuncts_of_one_stream_are_filters_whether_in_on_or_where() -> None:
+    query = bind(
+        "SELECT o.id FROM orders [NOW] o JOIN payments [NOW] p ON o.id = p.order_id AND o.name = 'x'"
+        " WHERE o.amount > 1 AND (p.paid IS NULL OR p.name LIKE 'a%')"
+    )
+    assert query.refs[0].filter == "(`name` = 'x') AND (`amount` > 1.0D)"
+    assert query.refs[1].filter == "((`paid` IS NULL) OR (`name` LIKE 'a%'))"
+
+
+@pytest.mark.parametrize(
+    ("condition", "sql"),
+    [
+        ("p.paid < o.amount", '("p.0" < "o.0")'),
+        ("o.id = p.order_id OR o.name = p.name", '(("o.0" = "p.0") OR ("o.1" = "p.1"))'),
+        ("o.amount + p.paid = 10", '(TRY("o.0" + "p.0") = CAST(\'10.0\' AS DOUBLE))'),
+        ("o.id <=> p.order_id", '("o.0" IS NOT DISTINCT FROM "p.0")'),
+        ("NOT o.id = p.order_id", '(NOT ("o.0" = "p.0"))'),
+        ("p.ts BETWEEN o.ts AND o.ts + INTERVAL 5 MINUTES", None),
+    ],
+)
+def test_what_spans_streams_and_is_no_equality_is_a_residual(condition: str, sql: str | None) -> None:
+    query = bind(f"SELECT o.id {BOTH} WHERE {condition}")
+    assert query.classes == ()
+    assert all(residual.aliases == ("o", "p") for residual in query.residuals)
+    # BETWEEN is two conjuncts.
+    assert [r.sql for r in query.residuals] == [sql] if sql else len(query.residuals) == 2
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [("TRUE", None), ("1 = 0", "(1 = 0)"), ("NULL", "CAST(NULL AS BOOLEAN)"), ("FALSE", "FALSE")],
+)
+def test_constant_conditions_fold_away_or_filter_the_first_stream(
+    condition: str, expected: str | None
+) -> None:
+    query = bind(f"SELECT o.id {BOTH} WHERE {condition}")
+    assert [ref.filter for ref in query.refs] == [expected, None]
+
+
+def test_fields_are_the_largest_expressions_of_one_stream_and_shared() -> None:
+    query = bind(f"SELECT o.amount * 2 AS a, o.amount * 2 + p.paid AS b, o.AMOUNT * 2 AS c, p.paid {BOTH}")
+    assert query.refs[0].fields == (Field("try_multiply(`amount`, 2.0D)", "double"),)
+    assert query.refs[1].fields == (Field("`paid`", "double"),)
+    assert [output.field for output in query.outputs] == [("o", 0), None, ("o", 0), ("p", 0)]
+    assert query.outputs[1].sql == 'TRY("o.0" + "p.0")'
+
+
+def test_one_stream_needs_no_window_and_computes_everything_at_ingest() -> None:
+    query = bind("SELECT id, 1 AS one, amount + id AS total FROM orders WHERE id > 5")
+    assert [output.field for output in query.outputs] == [("orders", 0), ("orders", 1), ("orders", 2)]
+    assert query.refs[0].fields[2] == Field("try_add(`amount`, CAST(`id` AS DOUBLE))", "double")
+    assert query.refs[0].window_us == 0
+
+
+def test_names_ignore_case_and_results_keep_the_spelling_of_the_user() -> None:
+    query = bind("SELECT O.ID, o.NaMe AS `My Name`, o.`odd ``name``` FROM Orders O WHERE O.Id = 1")
+    assert [output.name for output in query.outputs] == ["ID", "My Name", "odd `name`"]
+    assert [field.sql for field in query.refs[0].fields] == ["`id`", "`name`", "`Odd ``Name```"]
+    assert (query.refs[0].alias, query.refs[0].stream) == ("o", "orders")
+
+
+def test_a_star_takes_all_columns_in_the_order_of_from() -> None:
+    query = bind("SELECT p.*, c.user FROM payments [NOW] p, clicks [NOW] c")
+    assert [o.name for o in query.outputs] == ["order_id", "paid", "fee", "name", "day", "ts", "user"]
+    assert [o.name for o in bind("SELECT * FROM clicks").outputs] == ["user", "page", "score", "ts"]
+
+
+def test_a_stream_joins_itself_under_two_names() -> None:
+    query = bind("SELECT a.user FROM clicks [RANGE 1 DAY] a, clicks [NOW] b WHERE a.user = b.user")
+    assert [(ref.alias, ref.stream) for ref in query.refs] == [("a", "clicks"), ("b", "clicks")]
+
+
+def test_text_with_quotes_and_backslashes_cannot_change_its_meaning_on_the_way_to_spark() -> None:
+    query = bind(r"SELECT id FROM orders WHERE name = 'it\'s \\ \n'")
+    assert query.refs[0].filter == "(`name` = CAST(X'69742773205C200A' AS STRING))"
+
+
+def test_binding_twice_gives_equal_queries() -> None:
+    text = f"SELECT o.id, p.paid {BOTH} WHERE o.id = p.order_id AND p.paid < o.amount"
+    assert bind(text) == bind(text)

@@ -1,0 +1,175 @@
+"""What a query may not contain, and where the message points. A ^ marks the place."""
+
+from __future__ import annotations
+
+import pytest
+from tests.language.streams import bind
+
+from anabranch.errors import QueryError
+
+REFUSALS = {
+    "unknown column": ("SELECT ^amuont FROM orders", "unknown column 'amuont'", "did you mean amount"),
+    "unknown column of an alias": ("SELECT o.^nme FROM orders o", "unknown column 'nme'", "name"),
+    "unknown alias": ("SELECT ^x.id FROM orders o", "unknown alias 'x'", "o"),
+    "a stream's name behind its alias": ("SELECT ^orders.id FROM orders o", "unknown alias", "o"),
+    "ambiguous column": (
+        "SELECT ^name FROM orders [NOW], payments [NOW]",
+        "ambiguous",
+        "orders.name or payments.name",
+    ),
+    "unknown stream": ("SELECT id FROM ^order", "unknown stream 'order'", "did you mean orders"),
+    "missing window": ("SELECT o.id FROM ^orders o, payments [NOW] p", "no window", "[RANGE 1 HOUR]"),
+    "rows window": ("SELECT id FROM orders ^[ROWS 5]", "[ROWS n]", "[RANGE n unit]"),
+    "bad window": ("SELECT id FROM orders [RANGE 1 ^YEAR]", "not a length of time", "MINUTES"),
+    "empty window": ("SELECT id FROM orders [^]", "expected [RANGE n unit]", ""),
+    "one alias twice": (
+        "SELECT o.id FROM orders [NOW] o, ^payments [NOW] o",
+        "two streams are called 'o'",
+        "AS o2",
+    ),
+    "nine streams": (
+        "SELECT 1 AS x FROM " + ", ".join(f"clicks [NOW] c{n}" for n in range(8)) + ", ^clicks [NOW] c8",
+        "at most 8",
+        "split",
+    ),
+    "one result name twice": ("SELECT id, ^ID FROM orders", "two columns of the result", "AS ID_2"),
+    "a star with shared names": (
+        "SELECT ^* FROM clicks [NOW] a, clicks [NOW] b",
+        "two columns of the result",
+        "AS",
+    ),
+    "no name for a result": ("SELECT ^id + 1 FROM orders", "has no name", "AS"),
+    "unusable column": ("SELECT ^tags FROM orders", "array<string>", "where the stream is read"),
+    "a star with an unusable column": ("SELECT ^* FROM orders", "array<string>", "name the other columns"),
+    "group by": ("SELECT name FROM orders ^GROUP BY name", "GROUP BY is not supported", "leave it out"),
+    "having": ("SELECT name FROM orders ^HAVING name = 'x'", "HAVING is not supported", "WHERE"),
+    "aggregate": ("SELECT ^count(*) AS n FROM orders", "count", "downstream"),
+    "distinct": ("SELECT ^DISTINCT id FROM orders", "DISTINCT is not supported", "downstream"),
+    "order by": ("SELECT id FROM orders ^ORDER BY id", "ORDER BY is not supported", "leave it out"),
+    "limit": ("SELECT id FROM orders ^LIMIT 5", "LIMIT is not supported", "leave it out"),
+    "with": ("^WITH x AS (SELECT 1) SELECT id FROM orders", "WITH is not supported", "FROM"),
+    "union": (
+        "SELECT id FROM orders ^UNION ALL SELECT user FROM clicks",
+        "UNION is not supported",
+        "two queries",
+    ),
+    "sub-query in FROM": (
+        "SELECT id FROM (^SELECT id FROM orders)",
+        "FROM takes streams only",
+        "sub-queries",
+    ),
+    "sub-query in WHERE": (
+        "SELECT id FROM orders WHERE ^id IN (SELECT user FROM clicks)",
+        "sub-query",
+        "FROM",
+    ),
+    "scalar sub-query": ("SELECT (^SELECT 1) AS x FROM orders", "sub-query", "FROM"),
+    "left join": (
+        "SELECT o.id FROM orders [NOW] o ^LEFT JOIN payments [NOW] p ON TRUE",
+        "LEFT JOIN",
+        "JOIN … ON",
+    ),
+    "full join": (
+        "SELECT o.id FROM orders [NOW] o ^FULL OUTER JOIN payments [NOW] p ON TRUE",
+        "FULL",
+        "JOIN … ON",
+    ),
+    "semi join": (
+        "SELECT o.id FROM orders [NOW] o ^LEFT SEMI JOIN payments [NOW] p ON TRUE",
+        "JOIN",
+        "JOIN … ON",
+    ),
+    "natural join": (
+        "SELECT o.id FROM orders [NOW] o ^NATURAL JOIN payments [NOW] p",
+        "NATURAL",
+        "JOIN … ON",
+    ),
+    "using": (
+        "SELECT o.id FROM orders [NOW] o JOIN payments [NOW] p ^USING (name)",
+        "USING",
+        "ON a.id = b.id",
+    ),
+    "window function": (
+        "SELECT ^rank() OVER (ORDER BY id) AS r FROM orders",
+        "window function",
+        "[RANGE 1 HOUR]",
+    ),
+    "lateral view": ("SELECT id FROM orders ^LATERAL VIEW explode(tags) AS t", "LATERAL VIEW", "explode"),
+    "tablesample": ("SELECT id FROM ^orders TABLESAMPLE (10 PERCENT)", "SAMPLE", "stream only"),
+    "type clash": (
+        "SELECT id FROM orders WHERE ^name = 1",
+        "string and int cannot be compared",
+        "CAST the string to INT",
+    ),
+    "type clash of keys": (
+        "SELECT o.id FROM orders [NOW] o, payments [NOW] p WHERE ^o.name = p.order_id",
+        "cannot be compared",
+        "CAST",
+    ),
+    "date with timestamp": (
+        "SELECT paid FROM payments WHERE ^day = ts",
+        "date and timestamp",
+        "CAST the date",
+    ),
+    "text for a time": (
+        "SELECT id FROM orders WHERE ^ts > '2024-01-01'",
+        "cannot be compared",
+        "TIMESTAMP '",
+    ),
+    "bad timestamp": (
+        "SELECT id FROM orders WHERE ts > TIMESTAMP ^'24-1-1'",
+        "no timestamp",
+        "TIMESTAMP '2024",
+    ),
+    "no condition": ("SELECT id FROM orders WHERE ^id", "expected a condition", "compare"),
+    "no condition in AND": ("SELECT id FROM orders WHERE ^id AND TRUE", "expected a condition", "compare"),
+    "decimal division": ("SELECT ^price / 3 AS x FROM orders", "division of decimals", "DOUBLE"),
+    "decimal modulo": ("SELECT ^price % 3 AS x FROM orders", "% on decimals", "DOUBLE"),
+    "too many digits": ("SELECT ^price * id * id AS x FROM orders", "digits", "DOUBLE"),
+    "unknown function": ("SELECT ^lenght(name) AS x FROM orders", "function lenght", "length"),
+    "power": ("SELECT ^power(amount, 2) AS x FROM orders", "last digit", "multiply"),
+    "lower": ("SELECT ^lower(name) AS x FROM orders", "ASCII", "where the stream is read"),
+    "wrong number of arguments": ("SELECT ^sqrt(1, 2) AS x FROM orders", "takes 1 argument", "docs"),
+    "wrong argument": ("SELECT ^length(id) AS x FROM orders", "expected string", "CAST"),
+    "impossible cast": ("SELECT CAST(^ts AS BIGINT) AS x FROM orders", "cannot be cast", "unix_micros"),
+    "cast to text of a time": ("SELECT CAST(^ts AS STRING) AS x FROM orders", "cannot be cast", "casts"),
+    "like with a column": ("SELECT id FROM orders WHERE ^name LIKE name", "pattern of LIKE", "contains"),
+    "like with a bad escape": (r"SELECT id FROM orders WHERE ^name LIKE 'a\\b'", "must precede", "double it"),
+    "rlike": ("SELECT id FROM orders WHERE ^name RLIKE 'x'", "RLIKE", "LIKE"),
+    "months": (
+        "SELECT id FROM orders WHERE ts > TIMESTAMP '2024-01-01' + INTERVAL 1 ^MONTH",
+        "length of time",
+        "MINUTES",
+    ),
+    "a length of time as a result": ("SELECT ^ts - ts AS x FROM orders", "interval", "unix_micros"),
+    "a bare NULL as a result": ("SELECT ^NULL AS x FROM orders", "void", "CAST(NULL AS type)"),
+    "no FROM": ("SELECT ^1 AS x", "needs FROM", "FROM"),
+    "unclosed text": ("SELECT id FROM orders WHERE name = ^'abc", "not closed", "'"),
+    "unclosed parenthesis": ("SELECT id FROM orders WHERE ^(", "unexpected", "docs"),
+    "two statements": ("^SELECT id FROM orders; SELECT id FROM orders", "found 2", "one SELECT"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_refusal_says_what_where_and_what_instead(case: str) -> None:
+    marked, message, suggestion = REFUSALS[case]
+    # In front of it stand three lines, so that lines are counted too.
+    with pytest.raises(QueryError) as caught:
+        bind("-- one\n\n-- three\n" + marked.replace("^", "", 1))
+    error = caught.value
+    assert message in error.message
+    assert suggestion in error.suggestion
+    assert error.suggestion
+    assert (error.line, error.column) == (4 if case != "two statements" else 1, marked.index("^") + 1)
+    assert "\x1b" not in str(error)
+
+
+def test_the_message_shows_the_line_with_a_caret_under_the_place() -> None:
+    with pytest.raises(QueryError) as caught:
+        bind("SELECT id,\n\tamuont\nFROM orders")
+    assert str(caught.value).splitlines() == [
+        "line 2, column 2: unknown column 'amuont' in stream orders",
+        "  \tamuont",
+        "  \t^",
+        "Try: did you mean amount?",
+    ]

@@ -1,0 +1,169 @@
+"""Stop the whole batch loop at every change it makes to the disk; restart; nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from anabranch.errors import AnabranchError
+from anabranch.runtime.sinks import ParquetSink
+from anabranch.state import FencedError, ManifestConflict, PosixStorage, collect_garbage, newest, verify_chain
+from anabranch.testing.crash_scenario import (
+    BATCHES,
+    CrashRun,
+    Tricks,
+    World,
+    assert_same,
+    count_steps,
+    crash_and_recover,
+    expected,
+    often_collected,
+    queries,
+    scratch,
+)
+from anabranch.testing.disk_faults import Disk, DiskFault, failing_disk
+from anabranch.testing.faults import SimulatedCrash
+
+SEEDS = int(os.environ.get("ANABRANCH_FAULT_SEEDS", "1000"))
+FIRST_SEED = int(os.environ.get("ANABRANCH_FAULT_FIRST_SEED", "0"))
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    with scratch("faults") as folder, often_collected():
+        yield folder
+
+
+def test_a_crash_at_any_change_to_the_disk_loses_and_doubles_nothing(root: Path) -> None:
+    steps = count_steps(root / "dry")
+    assert steps > 300  # blocks, results, manifests, epochs, sinks, dead letters, garbage
+    crashes = 0
+    for seed in range(FIRST_SEED, FIRST_SEED + SEEDS):
+        crashes += crash_and_recover(root / f"{seed}", seed, steps=steps)
+        shutil.rmtree(root / f"{seed}")
+    print(f"{SEEDS} seeds from {FIRST_SEED}: {crashes} crashes at {steps} steps")
+    assert crashes > SEEDS * 0.8
+
+
+def test_a_batch_replayed_after_its_commit_publishes_it_once(root: Path) -> None:
+    world = World(root)
+    forgotten = iter([True, False] * BATCHES)
+    while world.done < BATCHES:
+        world.session(forget=lambda: next(forgotten))  # every batch comes twice
+    assert_same(world.result(), expected(), "each batch replayed")
+
+
+def test_tasks_that_run_twice_leave_orphans_that_do_no_harm_and_are_collected(root: Path) -> None:
+    world = World(root, Tricks(random.Random(1), rerun=1.0))
+    world.session()
+    assert_same(world.result(), expected(), "every task run twice")
+    storage = PosixStorage(root / "ck")
+    manifest = newest(storage)
+    assert manifest is not None
+    present = set(storage.list("blocks")) | set(storage.list("staged"))
+    assert present > manifest.file_names()
+    for folder in ("blocks", "staged"):  # files of the last batch are as new as its manifest, and spared
+        for name in storage.list(folder):
+            os.utime(root / "ck" / name, (0, 0))
+    collect_garbage(storage, keep=1)
+    assert set(storage.list("blocks")) | set(storage.list("staged")) == manifest.file_names()
+    assert_same(world.result(), expected(), "after the collection")
+
+
+def test_tasks_that_finish_after_their_batch_was_committed_by_another_attempt_do_no_harm(root: Path) -> None:
+    world = World(root, Tricks(random.Random(2), linger=1.0))
+    world.session()
+    assert_same(world.result(), expected(), "every task finishes twice, the second time late")
+
+
+def test_a_session_that_came_back_from_the_dead_can_change_nothing(root: Path) -> None:
+    zombie = CrashRun(root, Tricks(random.Random(3)))
+    zombie.batch({}, number=0)
+    _let_go_of_the_lock(zombie)
+    world = World(root, done=1)
+    world.session(batches=2)
+    before = sorted(p.name for q in queries() for p in (root / q.name).iterdir())
+    with pytest.raises((FencedError, ManifestConflict), match="epoch"):
+        zombie.batch({}, number=1)
+    assert sorted(p.name for q in queries() for p in (root / q.name).iterdir()) == before
+    world.session()
+    assert_same(world.result(), expected(), "after the zombie")
+    assert verify_chain(PosixStorage(root / "ck")) >= 1
+
+
+def test_the_same_steps_are_safe_when_the_sink_is_on_another_file_system(root: Path, tmp_path: Path) -> None:
+    if tmp_path.stat().st_dev == root.stat().st_dev:
+        pytest.skip("there is one file system only")
+    staged = root / "staged.parquet"
+    query = queries()[0]
+    world = World(root / "w")
+    world.session()
+    results = sorted((root / "w" / query.name).glob(f"{query.name}-0*.parquet"))
+    staged = results[0]
+
+    def publish() -> ParquetSink:
+        sink = ParquetSink(tmp_path / "sink")
+        sink.open(query.name, _schema_of(staged))
+        sink._place(staged, tmp_path / "sink" / "q.parquet")
+        return sink
+
+    with failing_disk(Disk(tmp_path)) as disk:
+        publish()
+    steps = len(disk.steps)
+    assert steps > 8
+    for step in range(1, steps + 1):
+        for fault in DiskFault:
+            shutil.rmtree(tmp_path / "sink", ignore_errors=True)
+            with pytest.raises(SimulatedCrash), failing_disk(Disk(tmp_path, step, fault)):
+                publish()
+            visible = [p for p in (tmp_path / "sink").glob("[!_]*")] if (tmp_path / "sink").exists() else []
+            assert all(_readable(p) for p in visible), f"{fault} at step {step} left {visible}"
+            publish()
+            assert (tmp_path / "sink" / "q.parquet").read_bytes() == staged.read_bytes()
+
+
+def test_an_older_checkpoint_beside_a_newer_sink_is_refused_until_the_later_files_are_gone(root: Path) -> None:
+    world = World(root)
+    world.session(batches=2)
+    shutil.copytree(root / "ck", root / "copy")
+    world.session(batches=BATCHES)
+    shutil.rmtree(root / "ck")
+    (root / "copy").rename(root / "ck")
+    world.done = 2
+    with pytest.raises(AnabranchError, match="restored from an older copy") as refused:
+        world.session()
+    for query in queries():
+        for file in (root / query.name).glob("*-000000000[2-9]-*.parquet"):
+            file.unlink()
+    assert "remove" in str(refused.value)
+    world.session()
+    assert_same(world.result(), expected(), "after going back to an older copy")
+
+
+def _let_go_of_the_lock(run: CrashRun) -> None:
+    """As if it held the lock on another machine: the lock is gone, but the session does not know."""
+    handle = run.fence._handle
+    assert handle is not None
+    os.close(handle)
+    run.fence._handle = os.open(os.devnull, os.O_RDONLY)
+
+
+def _schema_of(file: Path) -> object:
+    import pyarrow.parquet as pq
+
+    return pq.read_schema(file)
+
+
+def _readable(file: Path) -> bool:
+    import pyarrow.parquet as pq
+
+    try:
+        pq.read_table(file)
+    except Exception:
+        return False
+    return True
