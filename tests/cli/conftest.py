@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from anabranch.cli.app import app
 
-ORDERS = (
-    "CREATE STREAM orders (id BIGINT, amount DOUBLE, ts TIMESTAMP) FROM parquet '{data}/orders' TIME ts;\n"
-)
-PAYMENTS = "CREATE STREAM payments (order_id BIGINT, paid DOUBLE, ts TIMESTAMP) FROM parquet '{data}/orders' TIME ts;\n"
+STREAMS = """\
+CREATE STREAM orders (id BIGINT, amount DOUBLE, ts TIMESTAMP) FROM parquet '{data}/orders' TIME ts;
+CREATE STREAM payments (order_id BIGINT, paid DOUBLE, ts TIMESTAMP) FROM parquet '{data}/payments' TIME ts;
+"""
 
 Command = Callable[..., Result]
 
@@ -36,7 +36,7 @@ def flow_file(tmp_path: Path) -> Callable[[str], Path]:
 
     def write(text: str) -> Path:
         path = tmp_path / "flow.sql"
-        path.write_text((ORDERS + PAYMENTS).format(data=tmp_path) + text)
+        path.write_text(STREAMS.format(data=tmp_path) + text)
         return path
 
     return write

@@ -241,6 +241,60 @@ def test_a_result_has_the_type_spark_gives_to_the_text_of_the_user(spark: SparkS
     assert [(t, o, s) for t, o, s in zip(CASES[group], ours, theirs, strict=True) if o != s] == []
 
 
+CONSTANTS = [
+    *(
+        r"'\u0041'",
+        r"'\101'",
+        r"'\d'",
+        r"'\n\t\r\b\Z'",
+        r"'\%\_'",
+        r"'\\\''",
+        r'"a\"b"',
+        r"'\f\v'",
+        r"'\12'",
+        r"'\x41'",
+    ),
+    *(
+        "5.",
+        ".5",
+        "0.50",
+        "00.5",
+        "1e3",
+        "1.5E-2",
+        "00012",
+        "2147483648",
+        "-2147483648",
+        "-9223372036854775808",
+    ),
+    *(
+        "-5.5",
+        "1.5D",
+        "2.5F",
+        "10L",
+        "5S",
+        "-128Y",
+        "-32768S",
+        "-9223372036854775808L",
+        "127Y",
+        "5BD",
+        "1.50BD",
+        "X'00ff'",
+        "- -5",
+        "TRUE",
+    ),
+]
+
+
+def test_constants_mean_what_they_mean_to_spark(spark: SparkSession) -> None:
+    query = bind(CONSTANTS)
+    ours = [query.refs[0].fields[output.field[1]].sql for output in query.outputs[1:] if output.field]
+    for text, sql in zip(CONSTANTS, ours, strict=True):
+        theirs, mine = spark.sql(f"SELECT {text} AS x"), spark.sql(f"SELECT {sql} AS x")
+        assert (mine.collect(), mine.schema[0].dataType) == (theirs.collect(), theirs.schema[0].dataType), (
+            text
+        )
+
+
 def test_every_function_on_the_list_is_compared() -> None:
     text = " ".join(expression.lower() for group in CASES.values() for expression in group)
     assert [name for name in FUNCTIONS if f"{name}(" not in text] == []

@@ -13,7 +13,7 @@ from anabranch.adapt.controller_settings import ControllerSettings
 from anabranch.adapt.damping import Damping
 from anabranch.adapt.departures import Departures
 from anabranch.adapt.events import AdaptEvent, EventKind
-from anabranch.adapt.observation import Observation
+from anabranch.adapt.observation import Observation, Outcome
 from anabranch.adapt.policy import Policy, Thresholds
 from anabranch.adapt.proposal import Decision, Move, PolicyName, Verdict
 from anabranch.adapt.rolling import RollingStatistics
@@ -145,13 +145,15 @@ class Controller:
         shifted = self._rolling.close_round()
         if shifted:
             events.append(AdaptEvent(now, EventKind.LOAD_SHIFTED, "the load has moved to other partitions"))
-        self._observe(now, events)
-        view = self._view(partition_map.as_array().astype(np.int64))
+        site_of = partition_map.as_array().astype(np.int64)
+        outcome = self._rolling.outcome(site_of)
+        self._observe(now, outcome, events)
+        view = self._view(site_of)
         decisions = () if self._pausing(now, events) else self._screen(now, view)
         accepted = tuple(d.proposal.move for d in decisions if d.accepted)
         events.extend(AdaptEvent.of_decision(d) for d in decisions)
         if accepted:
-            self._record(decisions, accepted, view)
+            self._record(decisions, accepted, view, outcome)
         elif self.settings.self_tuning:
             self.tuning = relax(self.tuning, self.settings.limits, shifted=shifted)
         if accepted and not self.settings.instant:
@@ -192,7 +194,9 @@ class Controller:
                 taken |= {proposal.move.partition}
         return tuple(decisions)
 
-    def _record(self, decisions: tuple[Decision, ...], accepted: tuple[Move, ...], view: RoundView) -> None:
+    def _record(
+        self, decisions: tuple[Decision, ...], accepted: tuple[Move, ...], view: RoundView, outcome: Outcome
+    ) -> None:
         if self.settings.undo_span >= 0:
             self._departures = self._departures.with_moves(
                 accepted, round=self.round, epoch=self._rolling.epoch
@@ -205,14 +209,14 @@ class Controller:
             self._observation = Observation(
                 since_round=self.round,
                 epoch=self._rolling.epoch,
-                before=self._rolling.objective(),
+                before=outcome,
                 expected=expected,
                 moves=len(for_load),
             )
         else:
             self._observation = self._observation.with_moves(expected, len(for_load))
 
-    def _observe(self, now: float, events: list[AdaptEvent]) -> None:
+    def _observe(self, now: float, outcome: Outcome, events: list[AdaptEvent]) -> None:
         """Compare what the last moves promised with what came; learn from it."""
         if self._observation is None:
             return
@@ -220,10 +224,10 @@ class Controller:
         if watched.epoch == self._rolling.epoch and not watched.due:
             return
         self._observation = None
-        observed = watched.observed(self._rolling.objective())
+        relief = watched.before.relief(outcome)
         known = watched.epoch == self._rolling.epoch
-        effect = judge(watched.expected, observed) if known else Effect.UNKNOWN
-        events.append(_observed(now, watched, observed, effect))
+        effect = judge(watched.expected, relief) if known else Effect.UNKNOWN
+        events.append(_observed(now, watched, relief, effect))
         before, self.tuning = self.tuning, tune(self.tuning, effect, self.settings.limits)
         events.extend(_changes(now, before, self.tuning))
 
@@ -273,17 +277,18 @@ def moved_map(partition_map: PartitionMap, moves: Collection[Move]) -> Partition
     return replace(partition_map, site_of_partition=tuple(site_of))
 
 
-def _observed(now: float, watched: Observation, observed: float, effect: Effect) -> AdaptEvent:
+def _observed(now: float, watched: Observation, relief: Outcome, effect: Effect) -> AdaptEvent:
     return AdaptEvent(
         now,
         EventKind.BENEFIT_OBSERVED,
         f"{watched.moves} moves since round {watched.since_round}: expected to save {watched.expected:.0%}, "
-        + (f"saved {observed:.0%}" if effect is not Effect.UNKNOWN else "but the load has shifted"),
+        + (f"saved {relief.critical:.0%}" if effect is not Effect.UNKNOWN else "but the load has shifted"),
         {
             "moves": watched.moves,
             "sinceRound": watched.since_round,
             "expected": round(watched.expected, 4),
-            "observed": round(observed, 4),
+            "observed": round(relief.critical, 4),
+            "pace": round(relief.pace, 4),
             "effect": str(effect),
         },
     )

@@ -36,7 +36,8 @@ class CostModel:
         >>> CostModel(row_s=0.5, match_s=0.25).work_s(np.array([2]), np.array([0]), np.array([4])).tolist()
         [2.0]
         """
-        return self.row_s * rows + self.probe_s * probes + self.match_s * matches
+        work: Floats = self.row_s * rows + self.probe_s * probes + self.match_s * matches
+        return work
 
 
 class CostFit:

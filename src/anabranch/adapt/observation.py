@@ -17,22 +17,50 @@ LONGEST = 8
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a round cost.
+
+    Attributes
+    ----------
+    critical
+        Seconds the busiest site needs for what arrived for it, per second of work that arrived anywhere.
+        Moves for balance are to lower this. Rows put off count, so a buffer does not hide an imbalance.
+    pace
+        Seconds that passed per second of work done. Moves must not raise this: it shows what they cost.
+    """
+
+    critical: float
+    pace: float
+
+    def relief(self, after: Outcome) -> Outcome:
+        """Shares saved since; negative where it got worse."""
+        return Outcome(_saved(self.critical, after.critical), _saved(self.pace, after.pace))
+
+
+def _saved(before: float, after: float) -> float:
+    return 1 - after / before if before > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """Moves whose benefit is still to be seen.
+
+    >>> Outcome(critical=2.0, pace=4.0).relief(Outcome(critical=1.5, pace=5.0))
+    Outcome(critical=0.25, pace=-0.25)
 
     Attributes
     ----------
     since_round, epoch
         The round of the first move, and the load's epoch then.
     before
-        The objective, cost per unit of work, in the round before the first move.
+        What the round before the first move cost.
     expected
-        Relief promised by all moves so far, as a share of `before`.
+        Relief of the critical site promised by all moves so far, as a share.
     """
 
     since_round: int
     epoch: int
-    before: float
+    before: Outcome
     expected: float
     moves: int
     rounds: int = 0
@@ -48,14 +76,6 @@ class Observation:
     def due(self) -> bool:
         return self.rounds >= 1 and (self.expected >= VISIBLE or self.rounds >= LONGEST)
 
-    def observed(self, after: float) -> float:
-        """Relief that came, as a share; negative when things got worse.
-
-        >>> Observation(since_round=3, epoch=0, before=2.0, expected=0.4, moves=5).observed(1.5)
-        0.25
-        """
-        return 1 - after / self.before if self.before > 0 else 0.0
-
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -64,7 +84,7 @@ class Observation:
         return cls(
             since_round=int(data["since_round"]),
             epoch=int(data["epoch"]),
-            before=float(data["before"]),
+            before=Outcome(float(data["before"]["critical"]), float(data["before"]["pace"])),
             expected=float(data["expected"]),
             moves=int(data["moves"]),
             rounds=int(data["rounds"]),

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.adapt.cost_fit import CostFit, CostModel
+from anabranch.adapt.observation import Outcome
 from anabranch.adapt.round_view import RoundView
 from anabranch.adapt.statistics import Flags, Floats, Ints, Statistics, sum_by_site
 
@@ -83,7 +84,7 @@ class RollingStatistics:
         done = model.work_s(batch.rows, batch.probes, batch.matches)
         nominal = model.fixed_s + sum_by_site(done, site_of, batch.sites)
         work = self._with_spooled(done, batch)
-        if self._round is None:
+        if self._round is None or self._round.sites != batch.sites:
             self._round, self._round_work, self._round_nominal = batch, work, nominal
             self._round_batches = 1
         else:
@@ -102,7 +103,8 @@ class RollingStatistics:
             return done
         per_row = float(done.sum() / max(int(batch.rows.sum()), 1))
         own = np.where(batch.rows > 0, done / np.maximum(batch.rows, 1), per_row)
-        return np.maximum(done + own * grown, 0.0)
+        arrived: Floats = np.maximum(done + own * grown, 0.0)
+        return arrived
 
     def close_round(self) -> bool:
         """Fold the round into the memory. True when the load has shifted, so that the memory was dropped."""
@@ -143,11 +145,16 @@ class RollingStatistics:
         chance = len(self._work) * (1 / max(rows, 1) + 1 / max(self._rows, 1)) / (2 * np.pi)
         return bool(moved > self.memory.shift + np.sqrt(chance))
 
-    def objective(self) -> float:
-        """Seconds of the round per second of work in it: what moves for balance are to lower."""
+    def outcome(self, site_of: Ints) -> Outcome:
+        """How this round alone went; call after `close_round`."""
         assert self._round is not None
-        work = float(self._round_nominal.sum())
-        return self._round.length_s / work if work > 0 else 0.0
+        done, arrived = float(self._round_nominal.sum()), float(self._round_work.sum())
+        if done <= 0 or arrived <= 0:
+            return Outcome(0.0, 0.0)
+        fixed = self.model.fixed_s * self._round_batches
+        load = fixed + sum_by_site(self._round_work, site_of, self._round.sites)
+        slowness = _ratio(self._round.busy_s, self._round_nominal)
+        return Outcome(float((slowness * load).max()) / arrived, self._round.length_s / done)
 
     def view(self, site_of: Ints, *, pinned: Flags, barred: Mapping[int, frozenset[int]]) -> RoundView:
         """What the policies get to see; call after `close_round`."""
@@ -158,7 +165,7 @@ class RollingStatistics:
             utilisation=self._round.utilisation,
             rows=self._round.rows,
             work_s=self._work / span,
-            slowness=self._slowness(),
+            slowness=_ratio(self._busy, self._nominal),
             fixed_s=self.model.fixed_s * self._batches / span,
             state_bytes=self._round.state_bytes,
             on_disk=self._round.on_disk,
@@ -166,16 +173,6 @@ class RollingStatistics:
             pinned=pinned,
             barred=barred,
         )
-
-    def _slowness(self) -> Floats:
-        """Busy seconds per second of work; a site that did nothing counts as a usual one."""
-        worked = (self._nominal > 0) & (self._busy > 0)
-        if not worked.any():
-            return np.ones(len(self._busy))
-        usual = float(self._busy[worked].sum() / self._nominal[worked].sum())
-        slowness = np.full(len(self._busy), usual)
-        slowness[worked] = self._busy[worked] / self._nominal[worked]
-        return slowness
 
     def to_json(self) -> dict[str, Any]:
         """The memory; a round in progress is not part of it and starts anew after a restart."""
@@ -204,6 +201,16 @@ class RollingStatistics:
         rolling._nominal = np.array(data["nominal"], dtype=np.float64)
         rolling._pending = None if data["pending"] is None else np.array(data["pending"], dtype=np.int64)
         return rolling
+
+
+def _ratio(busy_s: Floats, nominal_s: Floats) -> Floats:
+    """Busy seconds per second of work; a site that did nothing counts as a usual one."""
+    worked = (nominal_s > 0) & (busy_s > 0)
+    if not worked.any():
+        return np.ones(len(busy_s))
+    slowness = np.full(len(busy_s), float(busy_s[worked].sum() / nominal_s[worked].sum()))
+    slowness[worked] = busy_s[worked] / nominal_s[worked]
+    return slowness
 
 
 def _short(values: Floats) -> list[float]:

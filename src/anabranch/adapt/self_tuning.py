@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from anabranch.adapt.observation import Outcome
+
 
 class Effect(StrEnum):
     """What moves turned out to be."""
@@ -81,17 +83,18 @@ class Tuning:
         )
 
 
-def judge(expected: float, observed: float, *, least: float = 0.02, harm: float = 0.05) -> Effect:
-    """Compare the relief that was expected with the one that came; both are shares of the cost before.
+def judge(expected: float, relief: Outcome, *, least: float = 0.02, harm: float = 0.05) -> Effect:
+    """Compare the relief that was expected with the one that came.
 
-    A quarter of the promise is enough: the load moves on while we measure.
+    A quarter of the promise is enough: the load moves on while we measure. Moves that promised nothing to
+    speak of are useless whatever noise came after them.
 
-    >>> judge(0.4, 0.35), judge(0.4, 0.01), judge(0.4, -0.2)
+    >>> judge(0.4, Outcome(0.35, 0.3)), judge(0.4, Outcome(0.01, 0.0)), judge(0.4, Outcome(0.0, -0.2))
     (<Effect.USEFUL: 'useful'>, <Effect.USELESS: 'useless'>, <Effect.HARMFUL: 'harmful'>)
     """
-    if observed <= -harm:
-        return Effect.HARMFUL
-    return Effect.USEFUL if observed >= max(least, expected / 4) else Effect.USELESS
+    if expected >= least and relief.critical >= max(least, expected / 4):
+        return Effect.USEFUL
+    return Effect.HARMFUL if min(relief.critical, relief.pace) <= -harm else Effect.USELESS
 
 
 def tune(tuning: Tuning, effect: Effect, limits: TuningLimits) -> Tuning:

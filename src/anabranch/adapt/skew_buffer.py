@@ -88,10 +88,10 @@ def row_budgets(batch: Statistics, site_of: Ints, *, slack: float = 1.5, least_r
     """
     rows = sum_by_site(batch.rows, site_of, batch.sites)
     allowed_s = slack * float(batch.busy_s.mean())
-    pace = np.divide(
-        rows, batch.busy_s, out=np.full(batch.sites, np.inf), where=(batch.busy_s > 0) & (rows > 0)
-    )
-    return np.maximum(np.round(pace * allowed_s, 6), float(least_rows))
+    worked = (batch.busy_s > 0) & (rows > 0)
+    pace = np.divide(rows, batch.busy_s, out=np.full(batch.sites, np.inf), where=worked)
+    budgets: Floats = np.maximum(np.round(pace * allowed_s, 6), float(least_rows))
+    return budgets
 
 
 def take_evenly(counts: Ints, share: Floats, *, phase: float = 0.5) -> Ints:
@@ -102,6 +102,6 @@ def take_evenly(counts: Ints, share: Floats, *, phase: float = 0.5) -> Ints:
     >>> take_evenly(np.array([1, 1, 1, 1]), np.full(4, 0.5), phase=0.0).tolist()
     [0, 1, 0, 1]
     """
-    edges = np.floor(np.cumsum(counts * share) + phase)
-    taken = np.diff(edges, prepend=np.floor(phase)).astype(np.int64)
+    taken = (np.cumsum(counts * share) + phase).astype(np.int64)
+    taken[1:] -= taken[:-1].copy()
     return np.minimum(taken, counts)

@@ -153,7 +153,7 @@ def _compare_speed(
     cores = len(os.sched_getaffinity(0))
     ratio = ours.steady_rows_per_second / theirs.steady_rows_per_second
     console.print(
-        f"   {ratio:.1f} times the rows per second, with the larger job, the same results, on {cores} cores.\n"
+        f"   {ratio:.1f} times the rows per second, with the larger job, same results, on {cores} cores.\n"
         "   Steady means after the first 3 batches. Anabranch ran first and paid for the start of the JVM.\n"
         "   This is one run on a small input: `anabranch bench join` measures properly.",
         highlight=False,

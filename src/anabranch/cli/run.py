@@ -15,6 +15,7 @@ from anabranch.cli.spark_start import parse_conf, start_spark
 from anabranch.cli.stop_request import StopRequest
 from anabranch.cli.telling import Debug, InputError, telling
 from anabranch.cli.views import RunView, choose_view
+from anabranch.errors import ConfigError
 from anabranch.language.duration import DURATION_HINT, duration_us
 from anabranch.plan.logical import Flow
 from anabranch.runtime.events import Event
@@ -122,4 +123,7 @@ def _check_options(flow: Flow, conf: dict[str, str], sites: int | None) -> None:
         raise InputError("the flow file has no query: add CREATE QUERY name INTO parquet 'path' AS SELECT …")
     ours = [(key, value) for key, value in conf.items() if key.startswith(CONF_PREFIX)]
     given = [] if sites is None else [("sites", str(sites))]
-    Settings().with_values(ours).with_values(flow.settings).with_values(given)
+    try:
+        Settings().with_values(ours).with_values(flow.settings).with_values(given)
+    except ConfigError as error:
+        raise InputError(str(error)) from None

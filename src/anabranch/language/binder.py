@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from anabranch.language.expression import ColumnValue, Expression, aliases_in, duckdb_sql, spark_sql
+from anabranch.language.expression import (
+    AggregateValue,
+    ColumnValue,
+    Expression,
+    aliases_in,
+    duckdb_sql,
+    spark_sql,
+)
+from anabranch.language.grouping import BoundGrouping, bind_grouping, plan_grouping
 from anabranch.language.operators import condition
 from anabranch.language.predicates import key_classes, split_predicates
 from anabranch.language.resolve import resolve
@@ -17,11 +25,9 @@ from anabranch.language.types import INTERVAL, VOID, Refusal, physical_type
 from anabranch.plan.logical import Connector, Field, Output, Query, Ref, Residual, Stream, column_name
 
 _ONE_PLAIN_SELECT = "write one plain SELECT … FROM … WHERE"
+_PARTS = ("expressions", "from_", "joins", "where", "group", "having", "distinct")
 _CLAUSES = {
     "with_": ("WITH", "name the streams in FROM directly"),
-    "distinct": ("DISTINCT", "leave it out, and remove duplicates downstream"),
-    "group": ("GROUP BY", "leave it out: aggregates are not supported yet"),
-    "having": ("HAVING", "put the condition into WHERE"),
     "order": ("ORDER BY", "leave it out: results of a continuous query have no last row"),
     "sort": ("SORT BY", "leave it out: results of a continuous query have no last row"),
     "cluster": ("CLUSTER BY", "leave it out"),
@@ -43,6 +49,7 @@ class BoundSelect:
     scope: Scope
     conditions: tuple[Expression, ...]
     outputs: tuple[tuple[str, Expression], ...]
+    grouping: BoundGrouping | None = None
 
 
 def bind_select(node: exp.Expr, streams: Mapping[str, Stream], source: SourceText) -> BoundSelect:
@@ -51,10 +58,12 @@ def bind_select(node: exp.Expr, streams: Mapping[str, Stream], source: SourceTex
     scope, joined_on = read_from(select, streams, source)
     where = select.args.get("where")
     conditions = [*joined_on, *([where.this] if where else [])]
+    outputs = tuple(_outputs(select, scope))
     return BoundSelect(
         scope,
-        tuple(_condition(part, scope) for part in conditions),
-        tuple(_outputs(select, scope)),
+        tuple(_condition(part, replace(scope, without_aggregates="WHERE")) for part in conditions),
+        outputs,
+        bind_grouping(select, scope, outputs),
     )
 
 
@@ -68,9 +77,19 @@ def plan_query(name: str, bound: BoundSelect, *, sink: Connector | None, text: s
         Residual(tuple(a for a in aliases if a in aliases_in(conjunct)), duckdb_sql(conjunct, fields.place))
         for conjunct in predicates.residuals
     )
-    outputs = tuple(_output(name, value, fields, aliases) for name, value in bound.outputs)
+    grouping = None
+    if bound.grouping is not None:
+        grouping, outputs = plan_grouping(
+            bound.grouping,
+            bound.outputs,
+            alias=aliases[0],
+            rows=references[0].rows,
+            index_of=fields.index,
+        )
+    else:
+        outputs = tuple(_output(name, value, fields, aliases) for name, value in bound.outputs)
     refs = tuple(_ref(r, predicates.filters[r.alias], fields) for r in references)
-    return Query(name, refs, key_classes(predicates), residuals, outputs, sink, text)
+    return Query(name, refs, key_classes(predicates), residuals, outputs, sink, text, grouping)
 
 
 @dataclass(slots=True)
@@ -99,7 +118,7 @@ def _plain_select(node: exp.Expr, source: SourceText) -> exp.Select:
     if not isinstance(node, exp.Select):
         raise source.error(node, "a query is a SELECT", _ONE_PLAIN_SELECT)
     for key, value in node.args.items():
-        if value and key not in ("expressions", "from_", "joins", "where"):
+        if value and key not in _PARTS:
             what, suggestion = _CLAUSES.get(key, (key.strip("_").upper(), _ONE_PLAIN_SELECT))
             place = value[0] if isinstance(value, list) else value
             place = place if isinstance(place, exp.Expr) else node
@@ -148,6 +167,8 @@ def _columns_of(node: exp.Expr, scope: Scope) -> list[tuple[str, Expression]]:
         return [(node.alias, value)]
     if isinstance(value, ColumnValue) and isinstance(inner, exp.Column):
         return [(inner.name, value)]
+    if isinstance(value, AggregateValue):
+        return [(inner.name.lower(), value)]
     raise scope.source.error(node, "this column of the result has no name", "add AS and a name")
 
 

@@ -215,9 +215,10 @@ class AnabranchParser(SparkParser):
             window.set("kind", "RANGE")
             window.set("size", self._parse_duration())
         elif self._match_text_seq("ROWS"):
-            if not self._match(TokenType.NUMBER):
-                self.raise_error("expected a number of rows, as in [ROWS 100]")
+            if not self._match(TokenType.NUMBER) or not self._prev.text.isdigit():
+                self.raise_error("expected a whole number of rows, as in [ROWS 100]")
             window.set("kind", "ROWS")
+            window.set("size", int(self._prev.text))
         elif not self._match_text_seq("NOW"):
             self.raise_error("expected [RANGE n unit], [RANGE UNBOUNDED] or [NOW]")
         if not self._match(TokenType.R_BRACKET):

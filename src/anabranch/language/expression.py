@@ -51,7 +51,16 @@ class Call:
     type: str
 
 
-Expression = ColumnValue | Constant | Cast | Call
+@dataclass(frozen=True, slots=True)
+class AggregateValue:
+    """An aggregate over the rows of a group inside a window; without an argument, their number."""
+
+    function: str
+    argument: Expression | None
+    type: str
+
+
+Expression = ColumnValue | Constant | Cast | Call | AggregateValue
 
 
 def aliases_in(expression: Expression) -> frozenset[str]:
@@ -62,6 +71,8 @@ def aliases_in(expression: Expression) -> frozenset[str]:
         return aliases_in(expression.value)
     if isinstance(expression, Call):
         return frozenset().union(*map(aliases_in, expression.args))
+    if isinstance(expression, AggregateValue) and expression.argument is not None:
+        return aliases_in(expression.argument)
     return frozenset()
 
 
@@ -71,6 +82,8 @@ def spark_sql(expression: Expression) -> str:
     >>> spark_sql(Cast(ColumnValue("o", "id", "int"), "bigint"))
     'CAST(`id` AS BIGINT)'
     """
+    if isinstance(expression, AggregateValue):
+        raise LookupError(f"{expression.function} is not computed row by row")
     if isinstance(expression, ColumnValue):
         return "`" + expression.name.replace("`", "``") + "`"
     if isinstance(expression, Constant):
@@ -95,6 +108,8 @@ def duckdb_sql(expression: Expression, place: Callable[[Expression], str | None]
         return f"make_timestamp(epoch_us({column}))" if expression.type == "timestamp" else column
     if isinstance(expression, ColumnValue):
         raise LookupError(f"no place for column {expression.alias}.{expression.name}")
+    if isinstance(expression, AggregateValue):
+        raise LookupError(f"no place for aggregate {expression.function}")
     if isinstance(expression, Constant):
         return duckdb_constant(expression.value, expression.type)
     if isinstance(expression, Cast):

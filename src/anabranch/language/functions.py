@@ -237,7 +237,7 @@ FUNCTIONS: dict[str, Function] = {
 """What users may call, by lower-case name."""
 
 _ROUNDS = ("engines round it differently", "use floor(x * 100 + 0.5e0) / 100, or CAST")
-_AGGREGATE = ("aggregates are not supported yet", "join the streams and aggregate downstream")
+_AGGREGATE = ("there is no such aggregate", "use count, sum, avg, min, max, stddev or variance")
 _LAST_DIGIT = ("its last digit differs between engines", "multiply, or use sqrt")
 _CASE = ("engines disagree on letters outside ASCII", "normalise case where the stream is read")
 _REFUSED: dict[str, tuple[str, str]] = {
@@ -245,5 +245,5 @@ _REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("power", "pow", "exp", "ln", "log", "log10", "cbrt"), _LAST_DIGIT),
     "lower": _CASE,
     "upper": _CASE,
-    **dict.fromkeys(("sum", "count", "min", "max", "avg", "collect_list", "first", "last"), _AGGREGATE),
+    **dict.fromkeys(("collect_list", "first", "last", "median", "approx_count_distinct"), _AGGREGATE),
 }

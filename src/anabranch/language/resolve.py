@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 
 from sqlglot import exp
 
-from anabranch.language import functions, operators
+from anabranch.language import aggregates, functions, operators
 from anabranch.language.duration import DURATION_HINT, duration_us
 from anabranch.language.expression import Call, Constant, Expression
 from anabranch.language.scope import Scope
-from anabranch.language.types import FLOATING, INTERVAL, Refusal, type_name
+from anabranch.language.types import FLOATING, INTEGRAL, INTERVAL, Refusal, type_name
 
 LARGEST_FLOAT = 3.4028234663852886e38
 _COMPARISONS: dict[type[exp.Expr], str] = {
@@ -35,13 +37,17 @@ _SUGGESTIONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Select: ("a sub-query", "join the stream in FROM instead"),
     exp.Exists: ("EXISTS", "join the stream in FROM instead"),
     exp.Window: ("a window function", "put a window on the stream: orders [RANGE 1 HOUR]"),
+    exp.Filter: ("FILTER", "write CASE WHEN condition THEN value END inside the aggregate"),
     exp.Star: ("* inside an expression", "name the columns"),
     exp.Collate: ("COLLATE", "compare the strings as they are"),
     exp.Lambda: ("a lambda", "write the expression without ->"),
     exp.IntDiv: ("DIV", "write floor(a / b)"),
     exp.RegexpLike: ("RLIKE", "use LIKE, startswith, endswith or contains"),
     exp.ILike: ("ILIKE", "use LIKE"),
-    exp.Concat: ("text made of two quoted parts", "write it in one pair of quotes, or use ||"),
+    exp.Concat: (
+        "text made of two quoted parts",
+        "write it in one pair of quotes, with \\' for a quote inside",
+    ),
     exp.RawString: ("raw text r'…'", "write '…' and double each backslash"),
     exp.Bracket: ("access to an element", "take the element out where the stream is read"),
     exp.Dot: ("access to a field", "take the field out where the stream is read"),
@@ -88,7 +94,7 @@ def _number(text: str) -> Expression:
     if not text.isascii() or "_" in text:
         raise Refusal(f"{text} is not a number", "use the digits 0 to 9")
     if "e" in text.lower():
-        return Constant(float(text), "double")
+        return Constant(_double(text), "double")
     if "." in text:
         digits = Decimal(text)
         scale = -int(digits.as_tuple().exponent)
@@ -102,6 +108,13 @@ def _number(text: str) -> Expression:
     if number < 2**63:
         return Constant(number, "bigint")
     raise Refusal(f"{text} is larger than a BIGINT", "write it as a double: 1e20")
+
+
+def _double(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise Refusal(f"{text} is larger than a DOUBLE", "write a smaller number")
+    return number
 
 
 def _hex(node: exp.Expr, scope: Scope) -> Expression:
@@ -123,14 +136,25 @@ def _arithmetic(node: exp.Expr, scope: Scope) -> Expression:
 
 def _negative(node: exp.Expr, scope: Scope) -> Expression:
     inner = node.this
-    # The smallest integers only fit with their sign: 2147483648 alone is a BIGINT.
-    if (
-        isinstance(inner, exp.Literal)
-        and not inner.is_string
-        and inner.name in ("2147483648", "9223372036854775808")
-    ):
+    # The smallest integers only fit with their sign: 2147483648 alone is a BIGINT, 128Y nothing at all.
+    if isinstance(inner, exp.TryCast) and _is_whole(inner.this) and type_name(inner.args["to"]) in INTEGRAL:
+        return _integer(-int(inner.this.name), type_name(inner.args["to"]))
+    if _is_whole(inner) and inner.name in ("2147483648", "9223372036854775808"):
         return Constant(-int(inner.name), "int" if len(inner.name) == 10 else "bigint")
     return operators.negative(resolve(inner, scope))
+
+
+def _is_whole(node: exp.Expr) -> bool:
+    return (
+        isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and node.name.isascii()
+    )
+
+
+def _integer(value: int, kind: str) -> Expression:
+    bits = 8 << INTEGRAL.index(kind)
+    if not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise Refusal(f"{value} does not fit {kind.upper()}", "use a larger type")
+    return Constant(value, kind)
 
 
 def _logical(name: str) -> Callable[[exp.Expr, Scope], Expression]:
@@ -201,9 +225,11 @@ def _cast(node: exp.Expr, scope: Scope) -> Expression:
     inner, target = node.this, type_name(node.args["to"])
     # 1.5D and 1.5BD arrive as casts of a number: take the digits, not the decimal they would first become.
     if isinstance(inner, exp.Literal) and not inner.is_string and target in FLOATING:
-        number = float(inner.name)
+        number = _double(inner.name)
         if target == "double" or abs(number) <= LARGEST_FLOAT:
             return Constant(number, target)
+    if _is_whole(inner) and target in INTEGRAL:
+        return _integer(int(inner.name), target)
     return operators.cast(resolve(inner, scope), target)
 
 
@@ -231,6 +257,9 @@ def _trim(node: exp.Expr, scope: Scope) -> Expression:
 def _function(node: exp.Expr, scope: Scope) -> Expression:
     if not isinstance(node.this, str):
         raise Refusal("a function's name is written without quotes", "remove the back-quotes")
+    if node.this.lower() in aggregates.AGGREGATES:
+        inside = replace(scope, without_aggregates="another aggregate")
+        return aggregates.resolve_aggregate(node, scope.without_aggregates, lambda a: resolve(a, inside))
     if node.this.lower() not in functions.FUNCTIONS:
         return functions.call_function(node.this, [])
     return functions.call_function(node.this, [resolve(arg, scope) for arg in node.expressions])

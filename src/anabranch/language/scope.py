@@ -16,6 +16,7 @@ from anabranch.language.types import is_supported
 from anabranch.plan.logical import UNBOUNDED_US, Column, Stream
 
 MAX_REFERENCES = 8
+MAX_ROWS = 1_000_000
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INNER = ("INNER", "CROSS")
 
@@ -27,6 +28,10 @@ class Reference:
     alias: str
     stream: Stream
     window_us: int
+    rows: int | None = None
+    """n of `[ROWS n]`."""
+    windowed: bool = True
+    """Whether the window was written down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,8 @@ class Scope:
 
     references: tuple[Reference, ...]
     source: SourceText
+    without_aggregates: str | None = None
+    """The part of the query that is being read, if aggregates cannot stand there."""
 
     def column(self, node: exp.Column) -> ColumnValue:
         """Resolve `name` or `alias.name`."""
@@ -171,8 +178,10 @@ def _reference(
         raise source.error(table, problem, "rename or add the column")
     alias_node = table.args.get("alias")
     alias = check_name(alias_node.this, "alias", source) if alias_node and alias_node.this else stream.name
-    window = _window(table, source, alone=alone)
-    return Reference(alias.lower(), stream, window)
+    window = table.args.get("stream_window")
+    rows = int(window.args["size"]) if window is not None and window.args["kind"] == "ROWS" else None
+    window_us = _window(table, source, alone=alone)
+    return Reference(alias.lower(), stream, window_us, rows, windowed=window is not None)
 
 
 def _refuse_table_extras(table: exp.Table, source: SourceText) -> None:
@@ -203,7 +212,13 @@ def _window(table: exp.Table, source: SourceText, *, alone: bool) -> int:
             f"write {table.name} [RANGE 1 HOUR], [NOW] or [RANGE UNBOUNDED]",
         )
     if window.args["kind"] == "ROWS":
-        raise source.error(window, "[ROWS n] is not supported yet", "write [RANGE n unit]")
+        if not alone:
+            raise source.error(window, "[ROWS n] is not supported in a join", "write [RANGE n unit]")
+        if not 0 < int(window.args["size"]) <= MAX_ROWS:
+            raise source.error(
+                window, f"[ROWS n] takes 1 to {MAX_ROWS:,} rows", "write [ROWS 100] or [RANGE n unit]"
+            )
+        return UNBOUNDED_US
     return UNBOUNDED_US if window.args["kind"] == "UNBOUNDED" else int(window.args["size"])
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,8 +12,10 @@ import pyarrow.compute as pc
 from anabranch.exchange.partition_map import PARTITION_BITS, PARTITIONS
 from anabranch.operators.match import Side
 from anabranch.operators.order import Int64s, Rows32, combine_hashes, order_by_hash
-from anabranch.plan.layout import HASH
+from anabranch.plan.layout import HASH, SEQUENCE
 from anabranch.plan.local_plan import LocalNode
+
+T = TypeVar("T")
 
 PARTITION_STARTS = np.arange(-PARTITIONS // 2, PARTITIONS // 2, dtype=np.int64) << (64 - PARTITION_BITS)
 """Smallest signed hash of each partition, in the order of signed hashes: the upper half comes first."""
@@ -19,21 +24,33 @@ PARTITION_STARTS = np.arange(-PARTITIONS // 2, PARTITIONS // 2, dtype=np.int64) 
 class RowSet:
     """Rows sorted by (routing hash, time); further orders are built once, when first probed."""
 
-    __slots__ = ("_indexes", "_starts", "batch")
+    __slots__ = ("_derived", "_indexes", "_starts", "batch")
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.batch = batch
         self._indexes: dict[tuple[str, ...], tuple[Int64s, Rows32]] = {}
         self._starts: Int64s | None = None
+        self._derived: dict[Hashable, Any] = {}
 
     @classmethod
     def sorted(cls, batch: pa.RecordBatch, time: str) -> RowSet:
         """Bring rows into the order every set of rows has."""
-        order = order_by_hash(int64s(batch, HASH), int64s(batch, time))
+        hashes, times = int64s(batch, HASH), int64s(batch, time)
+        if SEQUENCE in batch.schema.names:
+            order = np.lexsort((int64s(batch, SEQUENCE), times, hashes)).astype(np.int32)
+        else:
+            order = order_by_hash(hashes, times)
         return cls(batch.take(pa.array(order)))
 
     def __len__(self) -> int:
         return int(self.batch.num_rows)
+
+    def derived(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What was made of these rows under `key`: made once, kept as long as the rows are."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        found: T = self._derived[key]
+        return found
 
     def rows_per_partition(self, rows: Rows32 | None = None) -> Int64s:
         """How many rows, or how many of the given positions, fall into each partition."""
@@ -76,10 +93,16 @@ def int64s(batch: pa.RecordBatch, name: str) -> Int64s:
 
 
 def concat_rows(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch from several of the same schema."""
+    """One batch from several of the same state.
+
+    Their columns differ in order and number after a restart with other queries: what not all of
+    them have, nobody reads any more.
+    """
     if len(batches) == 1:
         return batches[0]
-    return pa.concat_batches(batches)
+    first = batches[0].schema.names
+    shared = [name for name in first if all(name in b.schema.names for b in batches)]
+    return pa.concat_batches([b if b.schema.names == shared else b.select(shared) for b in batches])
 
 
 def equal_or_unknown_false(left: pa.Array, right: pa.Array) -> pa.Array:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import xxhash
 
 from anabranch.plan.graph import JoinGraph
-from anabranch.plan.logical import Field, Query, Ref
+from anabranch.plan.logical import Field, Grouping, Query, Ref
 
 HASH = "h"
 """Column of the routing hash, by which every block is sorted."""
@@ -21,6 +21,8 @@ TIME = "ts"
 """Column of the event time of a stream's row, in microseconds."""
 MAX_TIME = "max_ts"
 """Column of the largest event time in an intermediate row."""
+SEQUENCE = "sequence"
+"""Column that orders rows of equal time by arrival, in inputs of `[ROWS n]` windows."""
 DEADLINE = "deadline"
 """Column of min(ts_i + W_i) in an intermediate row: it joins nothing newer than that."""
 
@@ -35,6 +37,8 @@ class Route:
     keys: tuple[Field, ...]
     pin: int | None = None
     """Without keys: the hash that all rows get, or None when they may be spread at will."""
+    null_safe: bool = False
+    """Whether rows with NULL keys are kept, as a group of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class Input:
     keys: tuple[Field, ...]
     """Keys whose own hash travels with the row, beside the routing hash."""
     fields: tuple[Field, ...]
+    sequenced: bool = False
+    """Whether rows carry the order of their arrival."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +122,9 @@ def _input_for(query: Query, ref: Ref, routing: tuple[int, ...], since: int, nex
         for member in c.members
         if member.alias == ref.alias
     }
-    if routing or len(query.refs) == 1:
+    if query.grouping is not None:
+        route = _grouped_route(query, query.grouping)
+    elif routing or len(query.refs) == 1:
         route = Route(tuple(key_of[i] for i in routing))
     else:
         route = Route((), pin=_signed(xxhash.xxh3_64_intdigest(query.name.encode())))
@@ -124,6 +132,9 @@ def _input_for(query: Query, ref: Ref, routing: tuple[int, ...], since: int, nex
     keys = tuple(f for f in dict.fromkeys(key_of.values()) if route.keys != (f,))
     wide = tuple(f for f in key_of.values() if is_wide(f.type))
     identity = repr((ref.filter, [field_column(f) for f in route.keys], route.pin, since))
+    sequenced = query.grouping is not None and query.grouping.rows is not None
+    if query.grouping is not None:
+        identity += f" grouped, {sequenced=}"
     return Input(
         id=next_id,
         state=f"{ref.stream}-{xxhash.xxh3_64_hexdigest(identity.encode())[:8]}",
@@ -132,7 +143,15 @@ def _input_for(query: Query, ref: Ref, routing: tuple[int, ...], since: int, nex
         route=route,
         keys=keys,
         fields=tuple(dict.fromkeys(ref.fields + wide)),
+        sequenced=sequenced,
     )
+
+
+def _grouped_route(query: Query, grouping: Grouping) -> Route:
+    """By the hash of all group keys together; the one group of a query without keys has one place."""
+    if grouping.keys:
+        return Route(tuple(k.hashed for k in grouping.keys), null_safe=True)
+    return Route((), pin=_signed(xxhash.xxh3_64_intdigest(query.name.encode())))
 
 
 def _merge(known: Input, wanted: Input) -> Input:
@@ -144,6 +163,7 @@ def _merge(known: Input, wanted: Input) -> Input:
         route=known.route,
         keys=tuple(dict.fromkeys(known.keys + wanted.keys)),
         fields=tuple(dict.fromkeys(known.fields + wanted.fields)),
+        sequenced=known.sequenced,
     )
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from anabranch.plan.aggregate import WindowNode, window_node
 from anabranch.plan.layout import (
     DEADLINE,
     HASH,
@@ -83,6 +84,8 @@ class LocalPlan:
     plan: Plan
     root: LocalNode
     partitioned: bool
+    window: WindowNode | None = None
+    """What groups the rows of the root, a leaf then; None for joins."""
 
     def nodes(self) -> list[LocalNode]:
         """All nodes, children before parents."""
@@ -90,7 +93,14 @@ class LocalPlan:
 
 
 def compile_plan(layout: Layout, routed: RoutedQuery, plan: Plan) -> LocalPlan:
-    return LocalPlan(routed.query, plan, _compile(layout, routed, plan), bool(routed.routing))
+    grouping = routed.query.grouping
+    return LocalPlan(
+        routed.query,
+        plan,
+        _compile(layout, routed, plan),
+        bool(routed.routing if grouping is None else grouping.keys),
+        None if grouping is None else window_node(layout, routed, grouping),
+    )
 
 
 def index_keys(plans: Iterable[LocalPlan]) -> dict[str, set[tuple[str, ...]]]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+AGGREGATES_ALIAS = "#"
+"""Stands for a reference in the names of aggregates: no alias can be called so."""
 UNBOUNDED_US = 1 << 62
 """Window of `[RANGE UNBOUNDED]`. Event times stay below 2**53, so `ts + UNBOUNDED_US` cannot overflow."""
 
@@ -109,8 +111,40 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupKey:
+    """A value that rows of one group share."""
+
+    field: int
+    """Index into the reference's fields."""
+    hashed: Field
+    """The same value in the type in which it is hashed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """An aggregate function over a field of the reference; None for COUNT(*)."""
+
+    function: str
+    field: int | None
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """GROUP BY or DISTINCT over one reference: one result per row, about the window that ends at it."""
+
+    keys: tuple[GroupKey, ...]
+    aggregates: tuple[Aggregate, ...]
+    having: str | None
+    """DuckDB SQL over fields and aggregates (`#.<j>`)."""
+    distinct: bool = False
+    rows: int | None = None
+    """n of `[ROWS n]`; None for windows by time."""
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
-    """A continuous window join of one to eight stream references."""
+    """A continuous window join of one to eight stream references, or a grouping of one."""
 
     name: str
     refs: tuple[Ref, ...]
@@ -121,6 +155,7 @@ class Query:
     """None when the sink is an object handed over in Python."""
     text: str
     """The SELECT as the user wrote it, for messages."""
+    grouping: Grouping | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,8 +74,8 @@ class Arrivals:
         tags, times = rows.column(TAG).to_numpy(), int64s(rows, TIME)
         earliest = np.array(self.task.earliest, dtype=np.int64)[np.maximum(tags >> 1, 0)]
         late = (tags >= 0) & (times < earliest)
-        ahead = (tags >= 0) & (times > self.task.latest)
         broken = (tags < 0) & (tags & 1 == 0)
+        ahead = ~broken & (times > self.task.latest)  # ticks too: they would move the watermark
         refused = late | ahead | broken
         if not refused.any():
             return rows

@@ -17,6 +17,7 @@ from anabranch.errors import StateError
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.logical import Stream
+from anabranch.runtime.admission import entered_state, is_waiting
 from anabranch.runtime.catalog import Catalog
 from anabranch.runtime.laps import Laps
 from anabranch.runtime.reports import SlotReport
@@ -38,6 +39,7 @@ from anabranch.state import (
     recover,
 )
 from anabranch.state.compaction import plan_compaction
+from anabranch.state.expiry import held_back
 from anabranch.state.fence import Fence
 from anabranch.state.garbage import collect_garbage
 from anabranch.state.layout import STAGED
@@ -165,7 +167,9 @@ class BatchLoop:
     def _task(self, batch: int) -> SlotTask:
         plans = self._catalog.running_plans()
         watermarks = self._watermarks()
-        blocks = live_blocks(self.manifest.blocks if self.manifest else (), plans, watermarks)
+        stored = self.manifest.blocks if self.manifest else ()
+        waiting = tuple(b for b in stored if is_waiting(b.state))
+        blocks = live_blocks(stored, plans, held_back(watermarks, self._oldest_waiting(waiting)))
         slots = min(self._settings.slots, self.partition_map.sites)
         drift = self._settings.max_drift_seconds
         by_input = (watermarks[source.stream] for source in self.layout.inputs)
@@ -181,10 +185,19 @@ class BatchLoop:
             latest=int((self._clock() + drift) * 1_000_000) if drift else (1 << 63) - 1,
             plans=dict.fromkeys(range(self.partition_map.sites), plans),
             stateful=frozenset(states_of(plans)),
-            blocks=blocks,
+            blocks=blocks + waiting,
             merges=self._merges(blocks, plans, slots),
             quota_pairs=self._settings.quota_pairs,
         )
+
+    def _oldest_waiting(self, waiting: Sequence[BlockMeta]) -> dict[str, int]:
+        """Per stream the oldest event time of a row that waits to enter a state."""
+        stream_of = {source.state: source.stream for source in self.layout.inputs}
+        oldest: dict[str, int] = {}
+        for block in waiting:
+            stream = stream_of[entered_state(block.state)]
+            oldest[stream] = min(block.min_ts, oldest.get(stream, block.min_ts))
+        return oldest
 
     def _merges(
         self, blocks: Sequence[BlockMeta], plans: Sequence[LocalPlan], slots: int
@@ -221,7 +234,8 @@ class BatchLoop:
             committed_at=self._clock(),
             streams=self._stream_states(reports),
             blocks=(
-                *(b for b in task.blocks if b.name not in merged),
+                # Waiting rows have entered, or wait again in blocks of this batch.
+                *(b for b in task.blocks if b.name not in merged and not is_waiting(b.state)),
                 *(b for r in reports for b in r.blocks),
             ),
             partition_map=next_map.site_of_partition,

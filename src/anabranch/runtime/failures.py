@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
-from anabranch.errors import AnabranchError
-
-_CAUSES = (
-    (
-        r"ModuleNotFoundError: No module named '([\w.]+)'",
-        "the Python of Spark's workers lacks the package {0!r}: install anabranch there, or point "
-        "PYSPARK_PYTHON at an interpreter that has it",
-    ),
-    (r"No space left on device", "a disk is full: free space where the checkpoint, the sink or Spark's local "
-     "directory lie, then start again; nothing is lost"),
-    (r"Permission denied[^\n]*", "permission denied ({match}): let this user write there, then start again"),
-    (r"(?:CorruptionError|StateError|FencedError): ([^\n]+)", "{0}"),
-    (r"FAILED_READ_FILE[.\w]*\] ([^\n]+)", "a source file cannot be read: {0}. Repair or remove it, then start "
-     "again; the batch is repeated"),
-    (r"\[PATH_NOT_FOUND\] ([^\n]+)", "{0}"),
-    (r"AssertionError: ([^\n]+)", "internal error: {0}"),
-)  # fmt: skip
+from anabranch.errors import AnabranchError, StateError
+from anabranch.state.errors import CorruptionError
 
 
 class RunError(AnabranchError):
@@ -31,9 +17,83 @@ def explain_failure(error: BaseException) -> AnabranchError:
     """The failure as an error of ours, with the original as its cause."""
     if isinstance(error, AnabranchError):
         return error
-    text = str(error)
-    for pattern, message in _CAUSES:
-        if found := re.search(pattern, text):
-            return RunError(message.format(*found.groups(), match=found.group(0)))
-    first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
-    return RunError(f"the run stopped: {first}")
+    text = f"{type(error).__name__}: {error}"
+    for pattern, explain in _CAUSES:
+        if found := re.search(pattern, text, re.DOTALL):
+            return explain(found)
+    first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return RunError(f"the run stopped: {first.strip()}. {_REPEATED}")
+
+
+_REPEATED = "The state is at the last committed batch: start again, and the batch under way is repeated"
+
+Explain = Callable[[re.Match[str]], AnabranchError]
+
+
+def _says(message: str) -> Explain:
+    def explain(found: re.Match[str]) -> AnabranchError:
+        parts = [(part or "").strip().rstrip(".") for part in found.groups()]
+        return RunError(f"{message.format(*parts)}. {_REPEATED}")
+
+    return explain
+
+
+def _corruption(found: re.Match[str]) -> AnabranchError:
+    """Raised in a Python worker; only its text reached us."""
+    file, expected, what, advice = found.groups()
+    return CorruptionError(file, expected=expected, found=what, advice=advice.strip())
+
+
+def _state_error(found: re.Match[str]) -> AnabranchError:
+    return StateError(found[1].strip())
+
+
+_LINE = r"([^\n]+)"
+_CAUSES: tuple[tuple[str, Explain], ...] = (
+    (r"CorruptionError: ([^\n]+?): expected ([^\n]+?), found ([^\n]+?)\. ([^\n]+)", _corruption),
+    (rf"(?:StateError|FencedError|ManifestConflict|CheckpointInUseError): {_LINE}", _state_error),
+    (
+        r"ModuleNotFoundError: No module named '([\w.]+)'",
+        _says(
+            "the Python of Spark's workers lacks the package {0!r}: install anabranch there, or point "
+            "PYSPARK_PYTHON at an interpreter that has it"
+        ),
+    ),
+    (
+        r"No space left on device(?:[^\n]*?: '([^'\n]*)')?|Disk quota exceeded|File too large",
+        _says("a disk is full {0}: free space where the checkpoint, the sink or Spark's local directory lie"),
+    ),
+    (
+        r"(Permission denied|Read-only file system|Operation not permitted|Not a directory)(?:[^\n]*?'([^'\n]*)')?",
+        _says("{0} {1}: let this user write there"),
+    ),
+    (
+        r"PARQUET_COLUMN_DATA_TYPE_MISMATCH\] [^\n]*?reading file ([^\s]+?)\.? (Data type mismatch[^\n]+?)(?: SQLSTATE|\n)",
+        _says("source file {0} has another type than its stream declares: {1}. Repair or remove the file"),
+    ),
+    (
+        r"FAILED_READ_FILE[.\w]*\] [^\n]*?(file:[^\s]+|s3\S+|hdfs:\S+)([^\n]*)",
+        _says("source file {0} cannot be read: repair it, or remove it and do without its rows"),
+    ),
+    (r"\[PATH_NOT_FOUND\] ([^\n]+?)(?: SQLSTATE|\n|$)", _says("{0}")),
+    (
+        r"(?:Python worker exited unexpectedly|Python worker failed|Crash of Python worker)",
+        _says("a Python worker died: it was killed, or the machine ran out of memory"),
+    ),
+    (
+        r"OutOfMemoryError: ([^\n]+)",
+        _says("Spark ran out of memory ({0}): raise spark.driver.memory, or take fewer rows per batch"),
+    ),
+    (
+        r"(?:Py4JNetworkError|Connection refused|Connection reset|Answer from Java side is empty)",
+        _says("Spark's JVM has ended"),
+    ),
+    (
+        r"(?:Incomplete log file|Malformed log file|Failed to read log file|batch \d+ doesn't exist)([^\n]*)",
+        _says(
+            "Spark's own checkpoint (folder 'spark') is damaged: restore the whole checkpoint from a copy {0}"
+        ),
+    ),
+    (r"AssertionError: ([^\n]+)", _says("internal error: {0}")),
+    (r"terminated with exception: ([^\n]+)", _says("the run stopped: {0}")),
+)

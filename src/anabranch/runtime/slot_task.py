@@ -20,6 +20,7 @@ from anabranch.operators.rows import RowSet, concat_rows, int64s
 from anabranch.operators.window_join import QuotaExceeded, WindowJoin
 from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME, TIME, Layout
 from anabranch.plan.local_plan import LocalPlan
+from anabranch.runtime.admission import OPEN, Admission, admit, waiting_state
 from anabranch.runtime.arrivals import Arrivals
 from anabranch.runtime.laps import Laps
 from anabranch.runtime.reports import SiteReport, SlotReport
@@ -53,6 +54,7 @@ class SlotTask:
     merges: tuple[tuple[str, ...], ...]
     """Groups of blocks to compact in passing."""
     quota_pairs: int
+    admission: Admission = OPEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +94,13 @@ class _SlotRun:
         self.report.streams = arrivals.streams
         self._laps.mark("sort")
         old = self._open_blocks()
+        new, waiting = self._admit(new, old)
         self._laps.mark("open")
         kept = self._evaluate(new, old)
         self._laps.mark("write results")
         self._keep(new, kept)
+        for source, rows in waiting.items():
+            self._write_block(waiting_state(self.task.layout.inputs[source].state), rows, TIME)
         self._laps.mark("write blocks")
         self._compact()
         self._laps.mark("compact")
@@ -120,6 +125,20 @@ class _SlotRun:
                     block = _opened[meta.name] = _OpenBlock(meta, rows, partitions)
                 by_state.setdefault(meta.state, []).append(block)
         return by_state
+
+    def _admit(
+        self, new: dict[int, RowSet], old: Mapping[str, list[_OpenBlock]]
+    ) -> tuple[dict[int, RowSet], dict[int, pa.RecordBatch]]:
+        """Rows that enter now, those that waited among them, and rows that wait for a later batch."""
+        owned = np.isin(self.site_of, self.sites)
+        waited = {}
+        for source in self.task.layout.inputs:
+            blocks = old.get(waiting_state(source.state), ())
+            if pieces := [_rows_in(b.rows.batch, owned) for b in blocks]:
+                waited[source.id] = [RowSet(p) for p in pieces]
+        if self.task.admission.is_open and not waited:
+            return new, {}
+        return admit(new, waited, admission=self.task.admission, site_of=self.site_of, batch=self.task.batch)
 
     def _partitions_of(self, site: int) -> int:
         """Bit set of the partitions of a site."""
@@ -230,9 +249,7 @@ class _SlotRun:
             pieces = []
             for name in group:
                 if name in _opened:
-                    rows = _opened[name].rows.batch
-                    mine = owned[partition_of(int64s(rows, HASH))]
-                    pieces.append(rows if mine.all() else rows.filter(pa.array(mine)))
+                    pieces.append(_rows_in(_opened[name].rows.batch, owned))
             pieces = [p for p in pieces if p.num_rows]
             if pieces:
                 time_column = MAX_TIME if MAX_TIME in pieces[0].schema.names else TIME
@@ -240,3 +257,9 @@ class _SlotRun:
                 blocks = [metas[name] for name in group]
                 span = (min(b.batch for b in blocks), max(b.last_batch for b in blocks))
                 self._write_block(blocks[0].state, merged.batch, time_column, span)
+
+
+def _rows_in(rows: pa.RecordBatch, owned: np.ndarray) -> pa.RecordBatch:
+    """Rows of the owned partitions."""
+    mine = owned[partition_of(int64s(rows, HASH))]
+    return rows if mine.all() else rows.filter(pa.array(mine))

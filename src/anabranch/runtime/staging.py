@@ -77,11 +77,19 @@ def write_dead_letters(checkpoint: Path, rows: pa.Table, *, name: str) -> Result
 
 
 def keep_dead_letters(checkpoint: Path, manifest: Manifest) -> None:
-    """Link a committed step's dead letters into the folder where they stay, readable as one table."""
+    """Link a committed step's dead letters into the folder where they stay, readable as one table.
+
+    Their names are those of the step, so that a step that is repeated replaces its own.
+    """
+    folder = checkpoint / DEAD_LETTERS
     if manifest.dead_letters:
-        make_folder(checkpoint / DEAD_LETTERS)
-    for file in manifest.dead_letters:
-        link_if_absent(checkpoint / STAGED / file.name, checkpoint / DEAD_LETTERS / file.name)
+        make_folder(folder)
+    for number, file in enumerate(manifest.dead_letters):
+        staged = checkpoint / STAGED / file.name
+        target = folder / f"dead-b{manifest.batch:010d}-{manifest.step:04d}-{number:03d}.parquet"
+        if target.exists() and not target.samefile(staged):
+            target.unlink()
+        link_if_absent(staged, target)
 
 
 def verify_staged(checkpoint: Path, manifest: Manifest) -> None:

@@ -13,6 +13,7 @@ import os
 import socket
 from types import TracebackType
 
+from anabranch.errors import StateError
 from anabranch.state.errors import CheckpointInUseError, FencedError
 from anabranch.state.layout import EPOCHS, LOCK
 from anabranch.state.storage import Storage
@@ -63,16 +64,23 @@ def acquire(storage: Storage) -> Fence:
     ------
     CheckpointInUseError
         Another live session on this machine holds it; the message names the process.
+    StateError
+        The directory cannot be written to.
     """
-    path = storage.local_path(LOCK)
-    # Never deleted, only locked: two sessions could otherwise lock two files of the same name.
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        path = storage.local_path(LOCK)
+        # Never deleted, only locked: two sessions could otherwise lock two files of the same name.
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise _unusable(error) from error
     try:
         _lock(handle, str(path))
         epoch = _claim_epoch(storage)
         _sign(handle, epoch)
-    except BaseException:
+    except BaseException as error:
         os.close(handle)
+        if isinstance(error, OSError):
+            raise _unusable(error) from error
         raise
     return Fence(storage, epoch=epoch, handle=handle)
 
@@ -81,6 +89,12 @@ def highest_epoch(storage: Storage) -> int:
     """Return the latest claimed epoch, 0 if there is none."""
     claims = (name.removeprefix(f"{EPOCHS}/") for name in storage.list(EPOCHS))
     return max((int(claim) for claim in claims if claim.isdecimal()), default=0)
+
+
+def _unusable(error: OSError) -> StateError:
+    return StateError(
+        f"cannot write to the checkpoint: {error}. Choose a directory that this user can write to, with space left"
+    )
 
 
 def _lock(handle: int, path: str) -> None:

@@ -50,7 +50,9 @@ class Disk:
     _unsynced_names: set[Path] = field(default_factory=set)
     """New names whose folder was not synced since."""
 
-    def step(self, what: str, path: Path, call: Callable[[], Any], tear: Callable[[], Any] | None = None) -> Any:
+    def step(
+        self, what: str, path: Path, call: Callable[[], Any], tear: Callable[[], Any] | None = None
+    ) -> Any:
         """Do `call`, or die at it."""
         if self.dead:
             raise SimulatedCrash(f"dead since {self.steps[-1]}")

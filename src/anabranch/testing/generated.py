@@ -38,7 +38,7 @@ POOLS: dict[str, tuple[str, pa.DataType, tuple[Any, ...]]] = {
     "s": ("string", pa.string(), ("", "a", "A", "a ", "\u00e9", "e\u0301", "\x00", "\U0001f926", '"', "'")),
     "x": ("binary", pa.binary(), (b"", b"\x00", b"\xff", b"a", b"a\x00")),
     "e": ("date", pa.date32(), (date(1970, 1, 1), date(1969, 12, 31), date(9999, 12, 31))),
-    "u": ("timestamp", pa.timestamp("us"), (datetime(1970, 1, 1), datetime(1900, 1, 1), datetime(2024, 3, 10))),
+    "u": ("timestamp", pa.timestamp("us"), tuple(datetime(y, 3, 10, 2) for y in (1970, 1900, 2024))),
     "b": ("boolean", pa.bool_(), (False, True)),
 }  # fmt: skip
 """Per kind of column its Spark type, its Arrow type, and values that engines like to confuse."""
@@ -70,6 +70,10 @@ class Case:
     """Few bits make text, binary and decimal keys collide."""
     chunk_pairs: int = 1 << 20
     flush_rows: int = 1 << 20
+    fan_in: int = 4
+    """Blocks that compaction merges at least."""
+    plan_seed: int | None = None
+    """Chooses join trees, bushy ones and cross products included; None is the default plan."""
 
     def __repr__(self) -> str:
         streams = "\n".join(f"  {s}" for s in self.streams)
@@ -80,7 +84,8 @@ class Case:
             for p in self.phases
         )
         return (
-            f"Case(bits={self.wide_hash_bits}, chunk={self.chunk_pairs}, flush={self.flush_rows}\n"
+            f"Case(bits={self.wide_hash_bits}, chunk={self.chunk_pairs}, flush={self.flush_rows}, "
+            f"fan_in={self.fan_in}, plan_seed={self.plan_seed}\n"
             f"{streams}\n{phases})"
         )
 
@@ -95,7 +100,7 @@ def streams(draw: st.DrawFn, *, lateness: st.SearchStrategy[int] | None = None) 
     for number in range(draw(st.integers(1, 3))):
         kinds = draw(st.lists(st.sampled_from(tuple(POOLS)), min_size=2, max_size=5, unique=True))
         columns = (Column("id", "int"), *(Column(k, POOLS[k][0]) for k in kinds), Column("ts", "timestamp"))
-        late = draw(lateness if lateness is not None else st.sampled_from((0, 1, 3, 8, 40)))
+        late = draw(lateness if lateness is not None else st.sampled_from((3, 0, 1, 8, 40)))
         found.append(Stream(f"s{number}", columns, "ts", late))
     return tuple(found)
 
@@ -108,7 +113,7 @@ def arrivals(
     kinds = [c.name for c in stream.columns if c.name in POOLS]
     width = len(kinds) + 1
     data = draw(st.binary(min_size=size * width, max_size=size * width))
-    disorder = draw(st.sampled_from((1, 4, 12)))
+    disorder = draw(st.sampled_from((12, 4, 1)))
     times = []
     for row in range(size):
         byte = data[row * width]
@@ -143,7 +148,7 @@ def settings_of_phase(draw: st.DrawFn) -> Settings:
     return Settings(
         sites=draw(st.sampled_from((1, 2, 7))),
         slots=draw(st.sampled_from((1, 2, 3))),
-        max_blocks=draw(st.sampled_from((1, 2, 12))),
+        max_blocks=draw(st.sampled_from((0, 1, 12))),
     )
 
 
@@ -165,9 +170,10 @@ def cases(draw: st.DrawFn, *, nothing_late: bool = False, restarts: bool = True)
     most = max(len(q.refs) for q in queries)
     base = draw(st.sampled_from(BASES_US))
     broken = not nothing_late and draw(st.booleans())
-    size = draw(st.integers(1, _ROWS_BY_REFERENCES[most]))
+    enough = _ROWS_BY_REFERENCES[most]
+    size = draw(st.sampled_from((enough // 2, enough, 3, 1)))
     rows = {s.name: draw(arrivals(s, size, base_us=base, broken=broken)) for s in declared}
-    count = draw(st.integers(1, 9))
+    count = draw(st.sampled_from((6, 10, 8, 3, 2, 1)))
     batches = draw(batch_splits(rows, count))
     return Case(
         declared,
@@ -175,6 +181,8 @@ def cases(draw: st.DrawFn, *, nothing_late: bool = False, restarts: bool = True)
         wide_hash_bits=draw(st.sampled_from((64, 9, 1))),
         chunk_pairs=draw(st.sampled_from((1 << 20, 1, 3))),
         flush_rows=draw(st.sampled_from((1 << 20, 5))),
+        fan_in=draw(st.sampled_from((2, 4))),
+        plan_seed=draw(st.none() | st.integers(0, 20)),
     )
 
 

@@ -6,6 +6,7 @@ Which rows are accepted is decided here a second time, row by row and by nothing
 
 from __future__ import annotations
 
+import random
 import shutil
 import tempfile
 from collections import Counter
@@ -24,9 +25,13 @@ import pyarrow as pa
 from anabranch.language.oracle_sql import oracle_sql
 from anabranch.operators import window_join
 from anabranch.operators.match import match
+from anabranch.plan.graph import JoinGraph
 from anabranch.plan.logical import Query, Stream
+from anabranch.plan.tree import Join, Leaf, Plan, default_plan
+from anabranch.runtime import catalog
 from anabranch.runtime.sinks import MemorySink
 from anabranch.runtime.times import MAX_TIME_US
+from anabranch.state import compaction
 from anabranch.testing.generated import Batch, Case
 from anabranch.testing.local_run import LocalRun
 from anabranch.testing.oracle_compare import assert_same_rows
@@ -145,12 +150,26 @@ def scratch() -> Iterator[Path]:
 
 @contextmanager
 def small_pieces(case: Case) -> Iterator[None]:
-    """Make kernels stop and resume, and results flush, after a few rows instead of a million."""
+    """Resume and flush after a few rows instead of a million; compact early; use any plan."""
     with (
         mock.patch.object(window_join, "match", partial(match, chunk=case.chunk_pairs)),
         mock.patch.object(window_join, "FLUSH_ROWS", case.flush_rows),
+        mock.patch.object(compaction, "FAN_IN", case.fan_in),
+        mock.patch.object(catalog, "default_plan", partial(_plan_of, case.plan_seed)),
     ):
         yield
+
+
+def _plan_of(seed: int | None, graph: JoinGraph) -> Plan:
+    """Any join tree; the same one after every restart."""
+    if seed is None:
+        return default_plan(graph)
+    rng = random.Random(f"{seed} {graph.aliases}")
+    nodes: list[Plan] = [Leaf(alias) for alias in graph.aliases]
+    while len(nodes) > 1:
+        left, right = (nodes.pop(rng.randrange(len(nodes))) for _ in range(2))
+        nodes.append(Join(left, right))
+    return nodes[0]
 
 
 def _bag(table: pa.Table) -> Counter[tuple[Any, ...]]:

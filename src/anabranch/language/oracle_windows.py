@@ -1,0 +1,73 @@
+"""The definition of a right result of GROUP BY and DISTINCT: window functions of DuckDB.
+
+One row per accepted row. `arrival` numbers the rows of the table in the order in which it holds
+them: only `[ROWS n]` looks at it, to tell rows of equal time apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from anabranch.language.expression import AggregateValue, Expression, duckdb_sql
+from anabranch.language.grouping import BoundGrouping
+from anabranch.language.scope import Reference
+from anabranch.language.types import INTEGRAL, decimal_digits, duckdb_type
+from anabranch.plan.logical import UNBOUNDED_US
+
+_ARRIVAL = '"#arrival"'
+_KEPT = '"#kept"'
+
+Place = Callable[[Expression], str | None]
+
+
+def grouped_sql(
+    grouping: BoundGrouping,
+    reference: Reference,
+    outputs: Sequence[tuple[str, Expression]],
+    conditions: Sequence[Expression],
+    column: Place,
+) -> str:
+    """Render a grouped SELECT over one stream.
+
+    Parameters
+    ----------
+    column
+        Renders the columns of the stream.
+    """
+    time = f'epoch_us("{reference.alias}"."{reference.stream.time}")'
+    keys = ", ".join(duckdb_sql(key, column) for key in grouping.keys)
+    over = f"OVER ({f'PARTITION BY {keys} ' if keys else ''}ORDER BY {time}{_frame(reference)})"
+
+    def place(value: Expression) -> str | None:
+        return _aggregate(value, over, column) if isinstance(value, AggregateValue) else column(value)
+
+    names = ", ".join(f'"{name}"' for name, _ in outputs)
+    values = ", ".join(f'{duckdb_sql(value, place)} AS "{name}"' for name, value in outputs)
+    kept = "TRUE"
+    if grouping.distinct:
+        before = f"lag({time}) OVER (PARTITION BY {keys} ORDER BY {time}, {_ARRIVAL})"
+        kept = f"coalesce({time} - {before} > {reference.window_us}, TRUE)"
+    elif grouping.having is not None:
+        kept = duckdb_sql(grouping.having, place)
+    where = " AND ".join(duckdb_sql(c, column) for c in conditions) or "TRUE"
+    numbered = f'(SELECT *, row_number() OVER () AS {_ARRIVAL} FROM "{reference.stream.name}")'
+    return (
+        f"SELECT {names}\nFROM (SELECT {values}, {kept} AS {_KEPT}\n"
+        f'  FROM {numbered} AS "{reference.alias}"\n  WHERE {where})\nWHERE {_KEPT}'
+    )
+
+
+def _frame(reference: Reference) -> str:
+    if reference.rows is not None:
+        return f", {_ARRIVAL} ROWS BETWEEN {reference.rows - 1} PRECEDING AND CURRENT ROW"
+    unbounded = reference.window_us >= UNBOUNDED_US
+    start = "UNBOUNDED" if unbounded else str(reference.window_us)
+    return f" RANGE BETWEEN {start} PRECEDING AND CURRENT ROW"
+
+
+def _aggregate(value: AggregateValue, over: str, column: Place) -> str:
+    argument = "*" if value.argument is None else duckdb_sql(value.argument, column)
+    call = f"{value.function}({argument}) {over}"
+    if value.function == "sum" and value.type in INTEGRAL:
+        return f"TRY_CAST({call} AS BIGINT)"
+    return f"CAST({call} AS {duckdb_type(value.type)})" if decimal_digits(value.type) else call

@@ -1,0 +1,124 @@
+"""Final rows: those between two watermarks, which no later arrival can precede any more.
+
+emitted before                 watermark committed before this batch
+      ├──────── final now ────────┤
+──────┴──────────────────────────┴────────────► event time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.exchange.partition_map import partition_of
+from anabranch.operators.column_codes import Flags
+from anabranch.operators.order import Int64s
+from anabranch.operators.rows import RowSet, int64s
+from anabranch.plan.layout import HASH, SEQUENCE, TIME
+
+CHUNK_ROWS = 1 << 19
+"""Final rows handled at a time: bounds memory when much becomes final at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """Rows with `since <= ts < until` are final in this step and were not before."""
+
+    since: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class FinalRows:
+    """Rows of several blocks, ascending by (hash, time) and then by arrival, where it is known."""
+
+    blocks: Sequence[RowSet]
+    block: Int64s
+    """Number of the block of each row."""
+    position: Int64s
+    hashes: Int64s
+    times: Int64s
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+    def at(self, rows: Flags | slice) -> FinalRows:
+        """Some of the rows, in the same order."""
+        return FinalRows(
+            self.blocks, self.block[rows], self.position[rows], self.hashes[rows], self.times[rows]
+        )
+
+    def column(self, name: str) -> pa.Array:
+        """Values of a column, row by row."""
+        pieces, order = [], []
+        for number, block in enumerate(self.blocks):
+            mine = np.flatnonzero(self.block == number)
+            if len(mine):
+                pieces.append(block.batch.column(name).take(pa.array(self.position[mine])))
+                order.append(mine)
+        if len(pieces) == 1:
+            return pieces[0]
+        back = np.empty(len(self), dtype=np.int64)
+        back[np.concatenate(order)] = np.arange(len(self))
+        return pa.concat_arrays(pieces).take(pa.array(back))
+
+
+def final_rows(blocks: Sequence[RowSet], emission: Emission, owned: Flags) -> FinalRows | None:
+    """Rows of the owned partitions that an emission makes final; None when there are none."""
+    found = [
+        (number, at) for number, block in enumerate(blocks) if len(at := _final_in(block, emission, owned))
+    ]
+    if not found:
+        return None
+    hashes = np.concatenate([int64s(blocks[n].batch, HASH)[at] for n, at in found])
+    times = np.concatenate([int64s(blocks[n].batch, TIME)[at] for n, at in found])
+    block = np.concatenate([np.full(len(at), n) for n, at in found])
+    position = np.concatenate([at for _, at in found])
+    by = [times, hashes]
+    if SEQUENCE in blocks[0].batch.schema.names:
+        by.insert(0, np.concatenate([int64s(blocks[n].batch, SEQUENCE)[at] for n, at in found]))
+    order = np.lexsort(by) if len(found) > 1 else np.arange(len(position))
+    return FinalRows(blocks, block[order], position[order], hashes[order], times[order])
+
+
+def time_range(rows: RowSet) -> tuple[int, int]:
+    """Least and largest event time of a set of rows."""
+    times = int64s(rows.batch, TIME)
+    return rows.derived("time range", lambda: (int(times.min()), int(times.max())))
+
+
+def _final_in(block: RowSet, emission: Emission, owned: Flags) -> Int64s:
+    least, largest = time_range(block)
+    if largest < emission.since or least >= emission.until:
+        return np.empty(0, dtype=np.int64)
+    pending = _pending(block, emission.since)
+    at = pending[int64s(block.batch, TIME)[pending] < emission.until]
+    mine: Int64s = at[owned[partition_of(int64s(block.batch, HASH)[at])]]
+    return mine
+
+
+def _pending(block: RowSet, since: int) -> Int64s:
+    """Positions of rows from `since` on.
+
+    The last answer is kept and narrowed down, so that a big block of which little is pending is
+    searched through once and not in every batch.
+    """
+    times = int64s(block.batch, TIME)
+    known = block.derived("pending", _Pending)
+    if known.since > since:
+        known.positions = np.flatnonzero(times >= since)
+    elif known.since < since:
+        known.positions = known.positions[times[known.positions] >= since]
+    known.since = since
+    return known.positions
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Positions of the rows from some time on; at first, of nothing."""
+
+    since: int = 2**63
+    positions: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))

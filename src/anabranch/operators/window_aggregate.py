@@ -1,0 +1,151 @@
+"""The window aggregate: for every final row, its group's rows inside the window that ends at it.
+
+State is the rows themselves, in the blocks that joins use too. A window by time is a range of positions
+in every block, found by binary search; the block's summaries fold it (`partial_aggregate`), and the
+folds of all blocks add up. So a final row costs the logarithm of the state, whatever its window holds.
+
+Groups whose hash belongs to several keys, and windows by count, are computed on rows gathered from
+the blocks and sorted anew under exact group numbers: few rows in the one case, at most n per
+touched group beside the final ones in the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.exchange.partition_map import PARTITIONS, partition_of
+from anabranch.operators.aggregate_results import Accumulators, result_of, summaries_of
+from anabranch.operators.column_codes import Flags
+from anabranch.operators.expressions import filter_rows, project
+from anabranch.operators.final_rows import CHUNK_ROWS, Emission, FinalRows, final_rows, time_range
+from anabranch.operators.gathered_groups import (
+    GatheredGroups,
+    gather_groups,
+    gather_newest,
+    shared_hashes,
+)
+from anabranch.operators.rows import RowSet, int64s
+from anabranch.operators.window_bounds import window_bounds
+from anabranch.operators.window_join import QuotaExceeded
+from anabranch.plan.aggregate import WindowNode, aggregate_column
+from anabranch.plan.layout import HASH, TIME
+from anabranch.plan.logical import Query
+
+
+class WindowAggregate:
+    """One query's aggregates at one site, for one step.
+
+    Parameters
+    ----------
+    query, node
+        The query and its compiled grouping.
+    blocks
+        Rows kept from earlier batches; some may belong to other sites.
+    emission
+        Which rows are final.
+    owned
+        Whether each partition belongs to the site.
+    emit
+        Takes each table of results.
+    quota
+        Most ranges of blocks that a step may fold.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        node: WindowNode,
+        *,
+        blocks: Sequence[RowSet],
+        emission: Emission,
+        owned: Flags,
+        emit: Callable[[pa.Table], None],
+        quota: int,
+    ) -> None:
+        self._query = query
+        self._node = node
+        self._blocks = blocks
+        self._emission = emission
+        self._owned = owned
+        self._emit = emit
+        self._quota = quota
+        self._summaries = dict.fromkeys(s for a in node.aggregates for s in summaries_of(a))
+        self.kept: dict[str, pa.RecordBatch] = {}
+        self.pairs = 0
+        self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
+
+    def run(self) -> None:
+        rows = final_rows(self._blocks, self._emission, self._owned)
+        for start in range(0, 0 if rows is None else len(rows), CHUNK_ROWS):
+            assert rows is not None
+            self._answer(rows.at(slice(start, start + CHUNK_ROWS)))
+
+    def _answer(self, rows: FinalRows) -> None:
+        self._charge(rows)
+        node = self._node
+        if node.rows is not None:
+            gathered = gather_newest(rows, node, emission=self._emission, before=node.rows - 1)
+            self._emit_results(gathered.rows, self._fold_newest(gathered, node.rows))
+            return
+        shared = np.isin(rows.hashes, shared_hashes(rows, node))
+        if shared.any():
+            apart = gather_groups(rows.at(shared), node).rows
+            self._emit_results(apart, self._fold(apart))
+            rows = rows.at(~shared)
+        if len(rows):
+            self._emit_results(rows, self._fold(rows))
+
+    def _fold(self, rows: FinalRows) -> Accumulators:
+        """Aggregate the windows by time that end at the rows."""
+        known = {s: s.empty(len(rows)) for s in self._summaries}
+        first = rows.times - self._node.window_us
+        earliest, latest = int(first.min()), int(rows.times.max())
+        for block in rows.blocks:
+            least, largest = time_range(block)
+            if largest < earliest or least > latest:
+                continue
+            starts, ends = window_bounds(
+                int64s(block.batch, HASH),
+                int64s(block.batch, TIME),
+                of_hashes=rows.hashes,
+                first=first,
+                last=rows.times,
+            )
+            for summary, accumulator in known.items():
+                summary.fold(block, starts, ends, accumulator)
+        return known
+
+    def _fold_newest(self, gathered: GatheredGroups, newest: int) -> Accumulators:
+        """Aggregate the windows by count that end at the rows."""
+        rows = gathered.rows
+        known = {s: s.empty(len(rows)) for s in self._summaries}
+        ends = rows.position + 1
+        starts = np.maximum(ends - newest, gathered.group_start)
+        for summary, accumulator in known.items():
+            summary.fold(rows.blocks[0], starts, ends, accumulator)
+        return known
+
+    def _charge(self, rows: FinalRows) -> None:
+        self.pairs += len(rows) * len(rows.blocks)
+        folded = np.bincount(partition_of(rows.hashes), minlength=PARTITIONS)
+        self.pairs_by_partition += folded * len(rows.blocks)
+        if self.pairs > self._quota:
+            raise QuotaExceeded(
+                f"query {self._query.name!r} folded more than {self._quota:,} ranges in one batch at one "
+                "site: filter its rows in WHERE, or raise quota_pairs"
+            )
+
+    def _emit_results(self, rows: FinalRows, known: Accumulators) -> None:
+        node = self._node
+        columns = {name: rows.column(physical) for name, physical in node.names.items()}
+        for index, aggregate in enumerate(node.aggregates):
+            columns[aggregate_column(index)] = result_of(aggregate, known)
+        columns["#"] = pa.array(np.zeros(len(rows), dtype=np.int8))  # a query of constants still has rows
+        table = pa.table(columns)
+        if node.having is not None:
+            table = filter_rows(table, [node.having])
+        if table.num_rows:
+            self._emit(project(table, self._query.outputs))

@@ -1,0 +1,77 @@
+"""DISTINCT over a window: a final row is a result unless an equal row lies in the window before it.
+
+Of equal rows with equal times one is a result, and which one cannot be seen: all columns agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.exchange.partition_map import PARTITIONS, partition_of
+from anabranch.operators.column_codes import Flags
+from anabranch.operators.expressions import project
+from anabranch.operators.final_rows import Emission, FinalRows, final_rows
+from anabranch.operators.gathered_groups import gather_groups, shared_hashes
+from anabranch.operators.rows import RowSet, int64s
+from anabranch.operators.window_bounds import window_bounds
+from anabranch.plan.aggregate import WindowNode
+from anabranch.plan.layout import HASH, TIME
+from anabranch.plan.logical import Query
+
+
+class WindowDistinct:
+    """One query's DISTINCT at one site, for one step; parameters as of `WindowAggregate`."""
+
+    def __init__(
+        self,
+        query: Query,
+        node: WindowNode,
+        *,
+        blocks: Sequence[RowSet],
+        emission: Emission,
+        owned: Flags,
+        emit: Callable[[pa.Table], None],
+    ) -> None:
+        self._query = query
+        self._node = node
+        self._blocks = blocks
+        self._emission = emission
+        self._owned = owned
+        self._emit = emit
+        self.kept: dict[str, pa.RecordBatch] = {}
+        self.pairs = 0
+        self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
+
+    def run(self) -> None:
+        rows = final_rows(self._blocks, self._emission, self._owned)
+        if rows is None:
+            return
+        self.pairs = len(rows)
+        self.pairs_by_partition += np.bincount(partition_of(rows.hashes), minlength=PARTITIONS)
+        shared = np.isin(rows.hashes, shared_hashes(rows, self._node))
+        if shared.any():
+            self._emit_first(gather_groups(rows.at(shared), self._node).rows)
+            rows = rows.at(~shared)
+        self._emit_first(rows)
+
+    def _emit_first(self, rows: FinalRows) -> None:
+        """Emit the rows that no equal row of the window precedes."""
+        new_time = (rows.hashes[1:] != rows.hashes[:-1]) | (rows.times[1:] != rows.times[:-1])
+        rows = rows.at(np.append(np.ones(min(len(rows), 1), dtype=bool), new_time))
+        alone = np.ones(len(rows), dtype=bool)
+        for block in rows.blocks:
+            starts, ends = window_bounds(
+                int64s(block.batch, HASH),
+                int64s(block.batch, TIME),
+                of_hashes=rows.hashes,
+                first=rows.times - self._node.window_us,
+                last=rows.times - 1,
+            )
+            alone &= starts == ends
+        rows = rows.at(alone)
+        if len(rows):
+            columns = {name: rows.column(physical) for name, physical in self._node.names.items()}
+            self._emit(project(pa.table(columns), self._query.outputs))

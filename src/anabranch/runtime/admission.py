@@ -1,0 +1,108 @@
+"""Admission: which rows a site takes now, and which wait for a later batch.
+
+Rows wait for two reasons (papers/flux.txt, sections 3 and 4): their site is over its budget for the
+batch, so that the rest is spooled and one slow site does not hold up the others; or their
+partition is spilled, and its input stays pending until the partition is activated. Waiting rows
+are blocks like any other, of a state named after the one they will enter. They were accepted on
+arrival and are never late afterwards; as long as they wait they hold expiry back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from anabranch.exchange.partition_map import partition_of
+from anabranch.operators.rows import RowSet, concat_rows, int64s
+from anabranch.plan.layout import HASH, TIME
+
+ARRIVAL = "arrival"
+"""Column of waiting rows: the batch in which they arrived, so that they leave in that order."""
+
+_PREFIX = "waiting-"
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What the sites may take in this batch."""
+
+    row_budgets: Mapping[int, int]
+    """Most rows by site; a site that is not named takes all."""
+    spilled: frozenset[int]
+    """Partitions whose input waits."""
+
+    @property
+    def is_open(self) -> bool:
+        return not self.row_budgets and not self.spilled
+
+
+OPEN = Admission({}, frozenset())
+
+
+def waiting_state(state: str) -> str:
+    """Name of the state that keeps the rows waiting to enter `state`."""
+    return _PREFIX + state
+
+
+def is_waiting(state: str) -> bool:
+    return state.startswith(_PREFIX)
+
+
+def entered_state(state: str) -> str:
+    """The state that the rows of a waiting state will enter."""
+    return state.removeprefix(_PREFIX)
+
+
+def admit(
+    new: Mapping[int, RowSet],
+    waiting: Mapping[int, Sequence[RowSet]],
+    *,
+    admission: Admission,
+    site_of: npt.NDArray[np.int32],
+    batch: int,
+) -> tuple[dict[int, RowSet], dict[int, pa.RecordBatch]]:
+    """Split rows, by input, into those that enter now and those that wait (again)."""
+    rows = {source: _in_order(new.get(source), waiting.get(source, ()), batch) for source in {*new, *waiting}}
+    partitions = {source: partition_of(int64s(r.batch, HASH)) for source, r in rows.items()}
+    waits = {source: np.isin(p, list(admission.spilled)) for source, p in partitions.items()}
+    for site, budget in admission.row_budgets.items():
+        _hold_back(rows, waits, {s: site_of[p] == site for s, p in partitions.items()}, budget)
+    now, later = {}, {}
+    for source, held in waits.items():
+        batch_rows = rows[source].batch
+        if held.any():
+            later[source] = batch_rows.filter(pa.array(held))
+            batch_rows = batch_rows.filter(pa.array(~held))
+        if batch_rows.num_rows:
+            now[source] = RowSet(batch_rows.drop_columns([ARRIVAL]))  # still sorted
+    return now, later
+
+
+def _in_order(new: RowSet | None, waiting: Sequence[RowSet], batch: int) -> RowSet:
+    pieces = [w.batch for w in waiting]
+    if new is not None:
+        arrival = pa.array(np.full(len(new), batch))
+        pieces.append(new.batch.append_column(ARRIVAL, arrival))
+    return RowSet(pieces[0]) if len(pieces) == 1 else RowSet.sorted(concat_rows(pieces), TIME)
+
+
+def _hold_back(
+    rows: Mapping[int, RowSet],
+    waits: Mapping[int, npt.NDArray[np.bool_]],
+    mine: Mapping[int, npt.NDArray[np.bool_]],
+    budget: int,
+) -> None:
+    """Let the oldest `budget` rows of a site enter, by arrival and then by time; the rest waits."""
+    candidates = {s: np.flatnonzero(mine[s] & ~waits[s]) for s in rows}
+    total = sum(map(len, candidates.values()))
+    if total <= budget:
+        return
+    for source, at in candidates.items():
+        share = budget * len(at) // total
+        batch = rows[source].batch
+        order = np.lexsort((int64s(batch, TIME)[at], int64s(batch, ARRIVAL)[at]))
+        waits[source][at[order[share:]]] = True

@@ -1,0 +1,138 @@
+"""The sites at work: each tick, so many rows as their CPU and their disk leave time for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anabranch.adapt.skew_buffer import take_evenly
+from anabranch.adapt.statistics import Flags, Floats, Ints, Statistics, sum_by_site
+from anabranch.sim.cluster import Cluster
+from anabranch.sim.disk_model import DiskModel
+
+
+class Sites:
+    """CPU of all sites, and counts for the controller since it last asked."""
+
+    def __init__(self, cluster: Cluster, disk: DiskModel, partitions: int, rng: np.random.Generator) -> None:
+        self._cluster = cluster
+        self._rng = rng
+        self.disk = disk
+        self.stall_s: Floats = np.zeros(cluster.sites)
+        """Seconds each site is still occupied by its disk, or by taking partitions out and in."""
+        self._unused: Floats = np.zeros(cluster.sites)
+        self.cpu_left: Floats = np.ones(cluster.sites)
+        self.processed = 0
+        self.latency_s = 0.0
+        """Sum over processed rows of the time since they reached their site."""
+        self._partitions = partitions
+        self._forget()
+
+    def _forget(self) -> None:
+        self._length_s = 0.0
+        self._idle_s: Floats = np.zeros(self._cluster.sites)
+        self._rows: Ints = np.zeros(self._partitions, np.int64)
+
+    def work(
+        self,
+        under_way: Ints,
+        site_of: Ints,
+        *,
+        tick_s: float,
+        now: float,
+        urgent: Ints | None = None,
+        held: Flags | None = None,
+    ) -> Ints:
+        """Process for a tick; returns the rows taken off the connections.
+
+        Parameters
+        ----------
+        urgent
+            Partitions whose rows come first.
+        held
+            Partitions on the move, whose spooled rows go with them.
+        """
+        sites = self._cluster.sites
+        stalled = np.minimum(self.stall_s, tick_s)
+        self.stall_s -= stalled
+        time_s = tick_s - stalled
+        capacity = self._capacity(time_s)
+        caught_up = self._catch_up(capacity, site_of, held)
+        capacity = capacity - sum_by_site(caught_up, site_of, sites)
+        taken = self._arrivals(under_way, capacity, time_s, site_of, urgent, now)
+        done = np.where(self.disk.on_disk, 0, taken)
+        left = capacity - sum_by_site(done, site_of, sites)
+        # What is not used up because no row was there is idle; a fraction of a row is kept for the next tick.
+        idle_rows = np.where(left >= 1.0, left, 0.0)
+        self._unused = np.where(left < 1.0, left, 0.0)
+        self._idle_s += np.where(time_s > 0, idle_rows * self._row_s(), 0.0)
+        self._length_s += tick_s
+        self._count(done, caught_up, now)
+        return taken
+
+    def _catch_up(self, capacity: Floats, site_of: Ints, held: Flags | None) -> Ints:
+        """Spooled rows of partitions that are in memory again come before new ones."""
+        away = self.disk.on_disk if held is None else self.disk.on_disk | held
+        backlog = np.where(away, 0, self.disk.spooled)
+        return self._share_out(backlog, capacity, site_of) if backlog.any() else backlog
+
+    def _row_s(self) -> Floats:
+        return np.asarray(self._cluster.machine.row_s / self.cpu_left)
+
+    def _capacity(self, time_s: Floats) -> Floats:
+        """Rows each site can process in this time; the sum of n normal times is normal."""
+        machine = self._cluster.machine
+        mean = time_s / self._row_s()
+        noise = self._rng.standard_normal(len(mean)) * np.sqrt(mean) * machine.row_spread_s / machine.row_s
+        return np.asarray(np.maximum(mean + noise, 0.0) + self._unused)
+
+    def _share_out(self, rows: Ints, capacity: Floats, site_of: Ints) -> Ints:
+        by_site = sum_by_site(rows, site_of, self._cluster.sites)
+        share = np.minimum(1.0, capacity / np.maximum(by_site, 1.0))
+        return take_evenly(rows, share[site_of], phase=self._rng.random())
+
+    def _arrivals(
+        self,
+        under_way: Ints,
+        capacity: Floats,
+        time_s: Floats,
+        site_of: Ints,
+        urgent: Ints | None,
+        now: float,
+    ) -> Ints:
+        """Rows taken off the connections: processed, or spooled when their partition is on disk."""
+        sites = self._cluster.sites
+        first: Ints = np.zeros_like(under_way)
+        if urgent is not None and len(urgent):
+            first[urgent] = under_way[urgent]
+            first = self._share_out(np.where(self.disk.on_disk, 0, first), capacity, site_of)
+            capacity = capacity - sum_by_site(first, site_of, sites)
+        ready = under_way - first
+        if not self.disk.on_disk.any():
+            return np.asarray(first + self._share_out(ready, capacity, site_of))
+        away = np.where(self.disk.on_disk & (time_s > 0)[site_of], ready, 0)
+        self.stall_s += self.disk.spool(away, site_of, sites, now)
+        ready = np.where(self.disk.on_disk, 0, ready)
+        return np.asarray(first + away + self._share_out(ready, capacity, site_of))
+
+    def _count(self, done: Ints, caught_up: Ints, now: float) -> None:
+        self._rows += done + caught_up
+        total = int(done.sum())
+        self.processed += total + int(caught_up.sum())
+        self.latency_s += total * self._cluster.machine.row_s
+        if caught_up.any():
+            self.latency_s += self.disk.take_spooled(caught_up, now)
+
+    def statistics(self, waiting: Ints, state_bytes: Ints, memory: Floats) -> Statistics:
+        """Return what happened since the last call, and forget it."""
+        length, idle = self._length_s, np.minimum(self._idle_s, self._length_s)
+        rows = self._rows
+        self._forget()
+        return Statistics.of_batch(
+            length - idle,
+            rows,
+            state_bytes=state_bytes,
+            pending_rows=waiting + self.disk.spooled,
+            on_disk=self.disk.on_disk.copy(),
+            memory_bytes=memory,
+            length_s=length,
+        )

@@ -1,0 +1,61 @@
+"""What a simulated run looked like, second by second."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anabranch.adapt.events import AdaptEvent
+from anabranch.adapt.proposal import Move
+from anabranch.exchange.partition_map import PartitionMap
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Result of a run.
+
+    Attributes
+    ----------
+    seconds
+        End of each interval.
+    throughput
+        Rows per second, all sites together, per interval.
+    latency_s
+        Mean time, per interval, from a row's arrival at its site to its processing.
+    moves
+        Finished moves with the time they were finished.
+    """
+
+    seconds: tuple[float, ...]
+    throughput: tuple[float, ...]
+    latency_s: tuple[float, ...]
+    moves: tuple[tuple[float, Move], ...]
+    events: tuple[AdaptEvent, ...]
+    partition_map: PartitionMap
+    produced: int
+    processed: int
+    left_inside: int
+    spilled_at_end: int
+
+    def mean_throughput(self, start_s: float = 0.0, end_s: float = np.inf) -> float:
+        return self._mean(self.throughput, start_s, end_s)
+
+    def mean_latency(self, start_s: float = 0.0, end_s: float = np.inf) -> float:
+        """Over rows, not over intervals."""
+        rows = self._mean(self.throughput, start_s, end_s)
+        weighted = tuple(t * lat for t, lat in zip(self.throughput, self.latency_s, strict=True))
+        return self._mean(weighted, start_s, end_s) / rows if rows > 0 else 0.0
+
+    def last_move_s(self) -> float:
+        return self.moves[-1][0] if self.moves else 0.0
+
+    def steady_from(self, share: float, *, after_s: float = 0.0) -> float:
+        """First second from which on the throughput stays above `share` of its final level; inf if never."""
+        final = self.mean_throughput(self.seconds[-1] * 0.8)
+        below = [s for s, t in zip(self.seconds, self.throughput, strict=True) if t < share * final]
+        return max([after_s, *below])
+
+    def _mean(self, values: tuple[float, ...], start_s: float, end_s: float) -> float:
+        chosen = [v for s, v in zip(self.seconds, values, strict=True) if start_s < s - 1e-9 <= end_s]
+        return float(np.mean(chosen)) if chosen else 0.0

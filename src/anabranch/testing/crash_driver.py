@@ -1,0 +1,148 @@
+"""A driver program to be killed: runs a flow file to the end of its input, or to the step where it dies.
+
+    python -m anabranch.testing.crash_driver FLOW CHECKPOINT [key=value …]
+
+`ANABRANCH_CRASH_AT="step@batch"` kills this process with SIGKILL at a step of the commit protocol (see
+`STEPS`); `ANABRANCH_CRASH_GROUP=1` takes the JVM along at once. Files in `CHECKPOINT/faults` make a task
+fail once: `kill-<batch>-<slot>` kills its Python worker after its work and before its report, `executor-…`
+the JVM above it, `fail-…` raises there, `shuffle-…` deletes all shuffle files, `hold-…` lets it wait at its
+beginning for a file `go`. Product code knows nothing of this: the steps are put in by replacing functions here.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from anabranch.language.flow import parse_flow
+from anabranch.runtime import batch_loop, session, spark_execute
+from anabranch.runtime.batch_loop import BatchLoop
+from anabranch.runtime.run import Run
+from anabranch.runtime.session import Session
+from anabranch.runtime.sinks import ParquetSink
+from anabranch.runtime.slot_task import SlotReport, SlotTask, run_slot
+from anabranch.runtime.spark_session import spark_session
+from anabranch.testing.spark_cluster import wait_until
+
+FAULTS = "faults"
+"""Folder of the checkpoint whose files make tasks fail."""
+
+STEPS: dict[str, tuple[Any, str, str]] = {
+    "fence held": (session, "acquire", "after"),
+    "batch planned": (BatchLoop, "_task", "after"),
+    "reports in": (BatchLoop, "_next_manifest", "before"),
+    "manifest about to be written": (batch_loop, "publish", "before"),
+    "manifest written": (batch_loop, "publish", "after"),
+    "first result published": (ParquetSink, "_place", "after"),
+    "all results published": (BatchLoop, "_publish_results", "after"),
+    "garbage about to be collected": (batch_loop, "collect_garbage", "before"),
+    "back to Spark": (Run, "process", "after"),
+}
+"""Name of a step → what is replaced, and on which side of it the process dies."""
+
+
+def die_at(step: str, batch: int, *, group: bool) -> None:
+    """Replace a function so that this process is killed there, in that batch or a later one."""
+    owner, name, side = STEPS[step]
+    real = getattr(owner, name)
+
+    def dies(*args: Any, **kwargs: Any) -> Any:
+        now = _current_batch[0] >= batch or step == "fence held"
+        if now and side == "before":
+            _kill(group=group)
+        result = real(*args, **kwargs)
+        if now:
+            _kill(group=group)
+        return result
+
+    setattr(owner, name, dies)
+
+
+_current_batch = [-1]
+
+
+def _note_batches() -> None:
+    real = Run.process
+
+    def process(run: Run, batch: int, **position: str) -> None:
+        _current_batch[0] = batch
+        print(f"batch {batch}", flush=True)
+        real(run, batch, **position)
+
+    Run.process = process  # type: ignore[method-assign]
+
+
+def _kill(*, group: bool) -> None:
+    if group:
+        os.killpg(os.getpgid(0), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fragile_run_slot(
+    task: SlotTask, slot: int, batches: Iterable[pa.RecordBatch], *, attempt: str = "0"
+) -> SlotReport:
+    """`run_slot` that fails once, after its work, where a file in the checkpoint says so."""
+    faults, here = task.checkpoint / FAULTS, f"{task.batch}-{slot}"
+    if _take(faults / f"hold-{here}"):
+        _hold(faults, here)
+    report = run_slot(task, slot, batches, attempt=attempt)
+    if _take(faults / f"kill-{here}"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if _take(faults / f"executor-{here}"):
+        os.kill(_parent_of(os.getppid()), signal.SIGKILL)  # worker, daemon, executor
+    if _take(faults / f"fail-{here}"):
+        raise RuntimeError("failing once, on purpose")
+    if _take(faults / f"shuffle-{here}"):
+        lost = [file.unlink() for file in (faults / "local").resolve().rglob("shuffle_*.data")]
+        (faults / f"lost_{len(lost)}_files").touch()
+    return report
+
+
+def _hold(faults: Path, here: str) -> None:
+    (faults / "new").write_text(os.getcwd())
+    (faults / "new").rename(faults / f"held_{here}")
+    wait_until((faults / "go").exists, "the sign to go on", timeout=120)
+
+
+def _parent_of(process: int) -> int:
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("PPid:")))
+
+
+def _take(mark: Path) -> bool:
+    """Whether the mark was there; it is no more."""
+    try:
+        mark.unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def main(arguments: list[str]) -> None:
+    flow, checkpoint, *settings = arguments
+    conf = dict(setting.split("=", 1) for setting in settings)
+    master = conf.pop("master", None)
+    spark_execute.run_slot = fragile_run_slot  # type: ignore[assignment]
+    _note_batches()
+    if crash := os.environ.get("ANABRANCH_CRASH_AT"):
+        step, _, batch = crash.partition("@")
+        die_at(step, int(batch or 0), group="ANABRANCH_CRASH_GROUP" in os.environ)
+    # On a cluster the master comes with the environment (see spark_cluster).
+    spark = SparkSession.builder.getOrCreate() if master is None else spark_session(master, conf)
+    started = Session(spark, checkpoint)
+    started.load(parse_flow(Path(flow).read_text(), path=flow))
+    run = started.start(availableNow=True)
+    run.awaitTermination()
+    print(f"done after {len(run.recentProgress)} batches", flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,109 @@
+"""`anabranch run` on Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.cli.conftest import Command
+
+from anabranch.bench.anabranch_join import join_text
+from anabranch.bench.peers import duckdb_batch_join
+from anabranch.testing.oracle_compare import assert_same_rows
+from anabranch.testing.workloads import Workload, uniform_streams
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+WINDOW_US = 2_000_000
+
+
+@pytest.fixture
+def use_spark(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
+    """Let commands of this process use the session of the tests."""
+    monkeypatch.setattr("anabranch.cli.run.start_spark", lambda *_, **__: spark)
+
+
+def _workload(root: Path, *, batches: int) -> Workload:
+    return uniform_streams(root / "in", batches=batches, rows_per_batch=200, key_space=50)
+
+
+def _flow(workload: Workload, root: Path, sink: str) -> Path:
+    streams = "".join(
+        f"CREATE STREAM {s.name} ({s.ddl}) FROM parquet '{s.path}'"
+        " OPTIONS (maxFilesPerTrigger = 1) TIME ts;\n"
+        for s in workload.streams
+    )
+    path = root / "flow.sql"
+    path.write_text(f"{streams}CREATE QUERY pairs INTO {sink} AS {join_text(workload, window_us=WINDOW_US)};")
+    return path
+
+
+@pytest.mark.usefixtures("use_spark")
+def test_json_gives_one_object_per_batch_and_says_how_it_ended(anabranch: Command, tmp_path: Path) -> None:
+    workload = _workload(tmp_path, batches=3)
+    flow = _flow(workload, tmp_path, f"parquet '{tmp_path / 'out'}'")
+    result = anabranch(
+        "run", flow, "--checkpoint", tmp_path / "ck", "--available-now", "--json", "--sites", 3
+    )
+    assert result.exit_code == 0, result.stderr
+    records = [json.loads(line) for line in result.stdout.splitlines()]
+    batches = [r for r in records if r["type"] == "batch"]
+    assert [b["batchId"] for b in batches] == [0, 1, 2]
+    assert [b["numInputRows"] for b in batches] == [400] * 3
+    assert {s["site"] for s in batches[0]["sites"]} == {0, 1, 2}
+    assert records[-1]["kind"] == "finished"
+    duckdb_batch_join(workload, window_us=WINDOW_US, scratch=tmp_path / "duckdb")
+    assert_same_rows(tmp_path / "out", tmp_path / "duckdb")
+
+
+@pytest.mark.usefixtures("use_spark")
+def test_a_sink_that_cannot_be_written_is_named(anabranch: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    flow = _flow(_workload(tmp_path, batches=1), tmp_path, f"parquet '{tmp_path / 'file' / 'out'}'")
+    result = anabranch("run", flow, "--checkpoint", tmp_path / "ck", "--available-now")
+    assert result.exit_code == 1
+    assert "cannot write to sink" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.usefixtures("use_spark")
+def test_ctrl_c_stops_and_the_same_command_goes_on_without_loss(anabranch: Command, tmp_path: Path) -> None:
+    workload = _workload(tmp_path, batches=20)
+    flow = _flow(workload, tmp_path, f"parquet '{tmp_path / 'out'}'")
+    arguments = ["run", str(flow), "--checkpoint", str(tmp_path / "ck")]
+    script = "from anabranch.cli import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *arguments, "--json", "--master", "local[2]"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert process.stdout is not None
+        records = [json.loads(process.stdout.readline()) for _ in range(2)]
+        # The whole group, as a terminal does it: JVM and Python workers get it, too.
+        os.killpg(process.pid, signal.SIGINT)
+        output, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    records += [json.loads(line) for line in output.splitlines()]
+    assert process.returncode == 0, errors
+    assert errors == ""
+    assert records[-1]["kind"] == "stopped"
+    assert f"after batch {records[-1]['batch']}" in records[-1]["message"]
+    assert 1 <= records[-1]["batch"] < 19, "it should have been stopped on the way"
+
+    result = anabranch(*arguments, "--available-now")
+    assert result.exit_code == 0, result.stderr
+    assert "everything available is processed" in result.stdout.lower()
+    duckdb_batch_join(workload, window_us=WINDOW_US, scratch=tmp_path / "duckdb")
+    assert_same_rows(tmp_path / "out", tmp_path / "duckdb")

@@ -1,0 +1,43 @@
+"""Sort orders and combined hashes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anabranch.operators.order import combine_hashes, order_by_hash
+
+INT64 = st.sampled_from((0, 1, -1, 5, 2**63 - 1, -(2**63)))
+PAIRS = st.lists(st.tuples(INT64, st.integers(0, 5)), max_size=60)
+
+
+@given(PAIRS)
+def test_rows_are_ordered_by_hash_and_then_by_time(rows: list[tuple[int, int]]) -> None:
+    hashes = np.array([h for h, _ in rows], dtype=np.int64)
+    times = np.array([t for _, t in rows], dtype=np.int64)
+    order = order_by_hash(hashes, times)
+    assert order.dtype == np.int32
+    assert sorted(order.tolist()) == list(range(len(rows)))
+    assert [rows[i] for i in order] == sorted(rows)
+
+
+def test_a_hot_key_with_descending_times_is_ordered() -> None:
+    times = np.arange(5000, 0, -1)
+    order = order_by_hash(np.full(5000, 7), times)
+    assert times[order].tolist() == sorted(times.tolist())
+
+
+def test_a_combined_hash_tells_keys_and_their_order_apart() -> None:
+    rng = np.random.default_rng(1)
+    left, right = (rng.integers(-(2**63), 2**63 - 1, 2000) for _ in range(2))
+    combined = combine_hashes([left, right])
+    assert len(np.unique(combined)) == 2000
+    assert not np.intersect1d(combined, combine_hashes([right, left])).size
+    assert (combined == combine_hashes([left.copy(), right.copy()])).all()
+
+
+@pytest.mark.parametrize("key", [0, -1, 2**63 - 1, -(2**63)])
+def test_the_hash_of_one_key_is_left_as_it_is(key: int) -> None:
+    assert combine_hashes([np.array([key])]).tolist() == [key]

@@ -1,0 +1,84 @@
+"""Sets of rows: their orders, NULL keys, several keys."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from anabranch.operators.match import match
+from anabranch.operators.rows import RowSet, concat_rows, equal_or_unknown_false
+from anabranch.plan.layout import HASH, TIME
+from anabranch.plan.local_plan import LeafNode
+
+LEAF = LeafNode(("a",), 0, "s", 10, {})
+
+
+def rows(h: list[int], ts: list[int], **keys: list[int | None]) -> RowSet:
+    columns = {HASH: pa.array(h, pa.int64()), TIME: pa.array(ts, pa.int64())}
+    columns |= {name: pa.array(values, pa.int64()) for name, values in keys.items()}
+    return RowSet.sorted(pa.RecordBatch.from_pydict(columns), TIME)
+
+
+def test_rows_are_sorted_by_routing_hash_and_time() -> None:
+    batch = rows([2, 1, 2, 1], [5, 9, 3, 4], id=[0, 1, 2, 3]).batch
+    assert batch.column("id").to_pylist() == [3, 1, 2, 0]
+
+
+def test_a_null_in_one_key_keeps_a_row_out_of_the_index() -> None:
+    some = rows([0, 0, 0, 0], [1, 2, 3, 4], k=[7, None, 7, None], j=[1, 1, None, None])
+    assert some.side(LEAF, ("k", "j")).hashes.shape == (1,)
+    assert some.side(LEAF, ("k",)).hashes.shape == (2,)
+    assert some.side(LEAF, ()).hashes.shape == (4,)
+
+
+def test_null_and_the_value_that_stands_for_it_do_not_meet() -> None:
+    nulls, zeros = rows([0], [1], k=[None]), rows([0], [1], k=[0])
+    assert not list(match(nulls.side(LEAF, ("k",)), zeros.side(LEAF, ("k",))))
+    assert not list(match(zeros.side(LEAF, ("k",)), nulls.side(LEAF, ("k",))))
+
+
+def test_several_keys_match_only_when_all_are_equal() -> None:
+    left = rows([0, 0, 0], [1, 1, 1], k=[1, 1, 2], j=[1, 2, 1])
+    right = rows([0, 0], [1, 1], k=[1, 2], j=[2, 2])
+    (found,) = match(left.side(LEAF, ("k", "j")), right.side(LEAF, ("k", "j")))
+    assert [column.tolist() for column in found] == [[1], [0]]
+
+
+def test_an_index_is_built_once() -> None:
+    some = rows([0, 0], [1, 2], k=[2, 1])
+    assert some.side(LEAF, ("k",)).rows is some.side(LEAF, ("k",)).rows
+
+
+def test_rows_with_other_columns_are_joined_on_those_they_share() -> None:
+    """A restart without one of two queries that shared a state leaves such blocks."""
+    first = pa.RecordBatch.from_pydict({"h": [1], "v": [2], "w": [3]})
+    second = pa.RecordBatch.from_pydict({"h": [4], "w": [5]})
+    assert concat_rows([first, second]).to_pylist() == [{"h": 1, "w": 3}, {"h": 4, "w": 5}]
+
+
+def test_rows_with_the_same_columns_in_another_order_are_joined_by_name() -> None:
+    first = pa.RecordBatch.from_pydict({"h": [1], "v": [2]})
+    second = pa.RecordBatch.from_pydict({"v": [3], "h": [4]})
+    assert concat_rows([first, second]).to_pylist() == [{"h": 1, "v": 2}, {"h": 4, "v": 3}]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["a", "e\u0301", "", None], pa.large_string()),
+        ([b"a", b"\xff", b"", None], pa.large_binary()),
+        ([1, 2, 3, None], pa.decimal128(20, 5)),
+    ],
+    ids=["text", "binary", "decimal"],
+)
+def test_full_keys_are_compared_and_null_equals_nothing(values: list[object], kind: pa.DataType) -> None:
+    some = pa.array(values, kind)
+    assert equal_or_unknown_false(some, some).to_pylist() == [True, True, True, False]
+    assert equal_or_unknown_false(some, some.take([1, 0, 2, 2])).to_pylist() == [False, False, True, False]
+
+
+def test_a_column_of_int64_is_seen_without_a_copy() -> None:
+    batch = pa.RecordBatch.from_pydict({HASH: pa.array(np.arange(10)), TIME: pa.array(np.arange(10))})
+    side = RowSet(batch).side(LEAF, ())
+    assert side.hashes.ctypes.data == batch.column(HASH).buffers()[1].address

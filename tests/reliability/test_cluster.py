@@ -1,0 +1,49 @@
+"""One master and two workers on loopback: the same results, also when machines die in the middle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from anabranch.testing import crash_driver
+from anabranch.testing.crash_driver import FAULTS
+from anabranch.testing.killed_run import killed_run
+from anabranch.testing.spark_cluster import SparkCluster, finish_driver, spark_cluster, wait_until
+
+pytestmark = [pytest.mark.spark, pytest.mark.cluster]
+
+DRIVER = Path(crash_driver.__file__)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    with spark_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+def test_an_executor_and_then_a_whole_worker_die_and_the_result_is_that_of_a_local_run(
+    cluster: SparkCluster, tmp_path: Path
+) -> None:
+    run = killed_run(tmp_path, batches=5)
+    run.plant("executor", 1, 0)
+    run.plant("kill", 2, 1)
+    run.plant("hold", 3, 0)
+    arguments = [str(run.flow_file), str(run.checkpoint)]
+    driver = cluster.start_driver(DRIVER, *arguments)
+    faults = run.checkpoint / FAULTS
+    held = faults / "held_3-0"
+    wait_until(lambda: held.exists() or driver.poll() is not None, "a task in batch 3", timeout=240)
+    if held.exists():
+        place = Path(held.read_text())
+        worker = next(w for w in (0, 1) if place.is_relative_to(cluster.work_dir(w)))
+        cluster.kill_worker(worker)
+        wait_until(lambda: cluster.alive_workers() == 1, "the master missing a worker")
+        (faults / "go").touch()
+    output = finish_driver(driver, timeout=240)
+    assert "done after 5 batches" in output
+    assert not run.planted()
+    assert run.assert_exact() > 300
+    cluster.start_worker()
+    wait_until(lambda: cluster.alive_workers() == 2, "a new worker")

@@ -1,0 +1,61 @@
+"""`kill -9` of real drivers and Python workers: the sink holds the oracle's rows, each once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from anabranch.testing.crash_driver import STEPS
+from anabranch.testing.killed_run import killed_run, random_kills
+
+pytestmark = pytest.mark.spark
+
+KILLED = -9
+
+
+def test_drivers_killed_at_every_step_of_the_commit_protocol_and_workers_in_mid_batch(tmp_path: Path) -> None:
+    run = killed_run(tmp_path, batches=10)
+    steps = [s for s in STEPS if s != "garbage about to be collected"]
+    for batch, step in enumerate(steps):
+        driver = run.start(crash_at=f"{step}@{batch}", group=batch % 2 == 0)
+        assert driver.wait() == KILLED, f"{step}: {driver.output()[-2000:]}"
+        assert (step == "fence held") == ("batch" not in driver.output()), driver.output()[-2000:]
+    driver = run.start()
+    assert driver.kill_in_batch(8, after_ms=300, group=True)
+    for batch, slot in ((8, 0), (8, 1), (9, 1)):
+        run.plant("kill", batch, slot)
+    run.plant("fail", 9, 0)
+    driver = run.start()
+    assert driver.wait() == 0, driver.output()[-3000:]
+    # 8 drivers at a step, 1 at a moment, and 3 workers; batch 8 may have been committed when its driver died.
+    assert not [p for p in run.planted() if not p.startswith(("kill-8-", "fail-8-"))]
+    assert run.assert_exact() > 1000
+
+
+def test_shuffle_files_lost_in_mid_job_are_made_again_and_no_row_is_lost_or_doubled(tmp_path: Path) -> None:
+    run = killed_run(tmp_path, batches=3)
+    for batch in (0, 2):
+        run.plant("shuffle", batch, 0)
+    # One core: slot 1 fetches its rows after slot 0 has deleted them.
+    driver = run.start(master="local[1,4]")
+    assert driver.wait() == 0, driver.output()[-3000:]
+    assert not run.planted()
+    assert [p.name for p in (run.checkpoint / "faults").glob("lost_*")] != ["lost_0_files"]
+    assert run.assert_exact() > 200
+
+
+@pytest.mark.slow
+def test_any_number_of_random_kills(tmp_path: Path) -> None:
+    wanted = int(os.environ.get("ANABRANCH_KILLS", "50"))
+    seed = int(os.environ.get("ANABRANCH_KILL_FIRST_SEED", "0"))
+    died = 0
+    while died < wanted:
+        folder = tmp_path / f"{seed}"
+        folder.mkdir()
+        run = killed_run(folder, batches=10, seed=seed)
+        died += random_kills(run, list(STEPS), seed=seed, kills=6)
+        run.assert_exact()
+        print(f"seed {seed}: {died} kills so far, every result exact", flush=True)
+        seed += 1
