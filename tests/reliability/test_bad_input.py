@@ -18,6 +18,7 @@ from anabranch.language.flow import parse_flow
 from anabranch.runtime.failures import RunError
 from anabranch.state import CorruptionError, PosixStorage, newest
 from anabranch.testing.oracle_compare import assert_same_rows
+from anabranch.testing.spark_cluster import wait_until
 from anabranch.testing.stream_files import START_US
 
 if TYPE_CHECKING:
@@ -241,8 +242,6 @@ def test_a_run_that_was_stopped_has_no_failure_and_can_be_continued(
     session = ab.Session(spark, place.root / "ck")
     session.load(parse_flow(place.text()))
     run = session.start(processingTime="0 seconds")
-    from anabranch.testing.spark_cluster import wait_until
-
     wait_until(lambda: run.lastProgress, "the first batch", timeout=120)
     run.stop()
     assert not run.isActive
@@ -263,8 +262,6 @@ def test_state_errors_are_also_seen_by_those_who_only_ask_for_the_exception(
     session = ab.Session(spark, place.root / "ck")
     session.load(parse_flow(place.text()))
     run = session.start(availableNow=True)
-    from anabranch.testing.spark_cluster import wait_until
-
     wait_until(lambda: not run.isActive, "the end of the run", timeout=120)
     assert isinstance(run.exception(), CorruptionError | StateError)
     block.write_bytes(data)

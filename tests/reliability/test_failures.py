@@ -10,33 +10,53 @@ from anabranch.state import CorruptionError
 
 TRACE = "An exception was thrown from the Python worker. Please see the stack trace below.\nTraceback …\n"
 
-CASES = {
+CASES: dict[str, tuple[str, type[AnabranchError], str]] = {
     "a module that workers lack": (
         "ModuleNotFoundError: No module named 'anabranch'",
         RunError,
         "lacks the package 'anabranch'",
     ),
-    "a full disk": ("OSError: [Errno 28] No space left on device: '/ck/blocks/x'", RunError, "disk is full /ck/blocks/x"),
-    "a full disk in the JVM": ("java.io.IOException: No space left on device\n\tat …", RunError, "disk is full"),
-    "a file too large": ("OSError: [Errno 27] File too large", RunError, "disk is full"),
-    "a forbidden folder": ("PermissionError: [Errno 13] Permission denied: '/ck/staged'", RunError, "Permission denied /ck/staged"),
-    "a file where a folder should be": ("NotADirectoryError: [Errno 20] Not a directory: '/ck/staged/x'", RunError, "/ck/staged/x"),
-    "a damaged block": (
-        f"{TRACE}anabranch.state.errors.CorruptionError: /ck/blocks/a.arrow: expected 10 bytes, found 9 bytes. Restore it",
-        CorruptionError,
-        "/ck/blocks/a.arrow: expected 10 bytes, found 9 bytes",
+    "a full disk": (
+        "OSError: [Errno 28] No space left on device: '/ck/blocks/x'",
+        RunError,
+        "disk is full /ck/blocks/x",
     ),
-    "another writer": (f"{TRACE}anabranch.state.errors.FencedError: this session must stop", StateError, "must stop"),
+    "a full disk in the JVM": ("IOException: No space left on device\n\tat …", RunError, "disk is full"),
+    "a file too large": ("OSError: [Errno 27] File too large", RunError, "disk is full"),
+    "a forbidden folder": (
+        "PermissionError: [Errno 13] Permission denied: '/ck/staged'",
+        RunError,
+        "Permission denied /ck/staged",
+    ),
+    "a file where a folder should be": (
+        "NotADirectoryError: [Errno 20] Not a directory: '/ck/staged/x'",
+        RunError,
+        "/ck/staged/x",
+    ),
+    "a damaged block": (
+        f"{TRACE}anabranch.state.errors.CorruptionError: /ck/a.arrow: expected 10 bytes, found 9 bytes. Go",
+        CorruptionError,
+        "/ck/a.arrow: expected 10 bytes, found 9 bytes",
+    ),
+    "another writer": (
+        f"{TRACE}anabranch.state.errors.FencedError: this session must stop",
+        StateError,
+        "must stop",
+    ),
     "an unreadable file": (
-        "[STREAM_FAILED] Query [id = 1] terminated with exception: [FAILED_READ_FILE.NO_HINT] Encountered error while "
-        "reading file file:///in/a/3.parquet.  SQLSTATE: KD001 SQLSTATE: XXKST",
+        "[STREAM_FAILED] Query [id = 1] terminated with exception: [FAILED_READ_FILE.NO_HINT] Encountered "
+        "error while reading file file:///in/a/3.parquet.  SQLSTATE: KD001 SQLSTATE: XXKST",
         RunError,
         r"file file:///in/a/3\.parquet cannot be read",
     ),
-    "a dead Python worker": ("SparkException: Python worker exited unexpectedly (crashed)", RunError, "Python worker died"),
+    "a dead Python worker": (
+        "SparkException: Python worker exited unexpectedly (crashed)",
+        RunError,
+        "Python worker died",
+    ),
     "a dead JVM": ("Py4JNetworkError: Answer from Java side is empty", RunError, "JVM has ended"),
     "something else": ("something else\nand more", RunError, "the run stopped: something else"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from anabranch.errors import AnabranchError
@@ -102,7 +104,6 @@ def test_a_session_that_came_back_from_the_dead_can_change_nothing(root: Path) -
 def test_the_same_steps_are_safe_when_the_sink_is_on_another_file_system(root: Path, tmp_path: Path) -> None:
     if tmp_path.stat().st_dev == root.stat().st_dev:
         pytest.skip("there is one file system only")
-    staged = root / "staged.parquet"
     query = queries()[0]
     world = World(root / "w")
     world.session()
@@ -124,7 +125,7 @@ def test_the_same_steps_are_safe_when_the_sink_is_on_another_file_system(root: P
             shutil.rmtree(tmp_path / "sink", ignore_errors=True)
             with pytest.raises(SimulatedCrash), failing_disk(Disk(tmp_path, step, fault)):
                 publish()
-            visible = [p for p in (tmp_path / "sink").glob("[!_]*")] if (tmp_path / "sink").exists() else []
+            visible = list((tmp_path / "sink").glob("[!_]*")) if (tmp_path / "sink").exists() else []
             assert all(_readable(p) for p in visible), f"{fault} at step {step} left {visible}"
             publish()
             assert (tmp_path / "sink" / "q.parquet").read_bytes() == staged.read_bytes()
@@ -158,15 +159,11 @@ def _let_go_of_the_lock(run: CrashRun) -> None:
     run.fence._handle = os.open(os.devnull, os.O_RDONLY)
 
 
-def _schema_of(file: Path) -> object:
-    import pyarrow.parquet as pq
-
+def _schema_of(file: Path) -> pa.Schema:
     return pq.read_schema(file)
 
 
 def _readable(file: Path) -> bool:
-    import pyarrow.parquet as pq
-
     try:
         pq.read_table(file)
     except Exception:

@@ -54,9 +54,9 @@ def expiry_by_own_watermark_only() -> Iterator[None]:
     """Forgets that every *other* stream must have moved on."""
     real = retention.horizons_of
 
-    def horizons_of(plans: Any, watermarks: Any) -> dict[str, int]:
+    def horizons_of(plans: Any, watermarks: Any, emitted: Any) -> dict[str, int]:
         newest = max((w for w in watermarks.values() if w is not None), default=None)
-        return real(plans, dict.fromkeys(watermarks, newest))
+        return real(plans, dict.fromkeys(watermarks, newest), emitted)
 
     with mock.patch.object(retention, "horizons_of", horizons_of):
         yield

@@ -21,6 +21,7 @@ class EventKind(StrEnum):
     PAUSED = "paused"
     RESUMED = "resumed"
     LOAD_SHIFTED = "load_shifted"
+    MEMORY_PLANNED = "memory_planned"
 
 
 @dataclass(frozen=True, slots=True)

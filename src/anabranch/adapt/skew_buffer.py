@@ -33,7 +33,10 @@ class SkewBuffer:
     def admit(
         self, waiting: Ints, room: Floats, site_of: Ints, *, stalled: Flags | None = None, phase: float = 0.5
     ) -> Ints:
-        """Rows of each partition that go on: as many as fit each site's room, every partition alike.
+        """Rows of each partition that go on: as many as fit each site's room, the partitions taking turns.
+
+        So a partition with few rows does not wait behind one with many (section 5.1: the producer cycles
+        through the partitions whose destination is not blocked).
 
         Parameters
         ----------
@@ -49,12 +52,12 @@ class SkewBuffer:
         Examples
         --------
         >>> SkewBuffer(100).admit(np.array([30, 10, 8]), np.array([20.0, 99.0]), np.array([0, 0, 1])).tolist()
-        [15, 5, 8]
+        [10, 10, 8]
         """
         open_ = waiting if stalled is None else np.where(stalled, 0, waiting)
-        by_site = sum_by_site(open_, site_of, len(room))
-        share = np.minimum(1.0, np.maximum(room, 0.0) / np.maximum(by_site, 1.0))
-        return take_evenly(open_, share[site_of], phase=phase)
+        turns = _turns(open_, np.maximum(room, 0.0), site_of)
+        share = np.minimum(1.0, turns[site_of] / np.maximum(open_, 1))
+        return take_evenly(open_, share, phase=phase)
 
     def overflow(self, waiting: Ints, admitted: Ints, *, phase: float = 0.5) -> Ints:
         """Rows that must go on beyond the room, because the buffer cannot hold them.
@@ -75,6 +78,27 @@ class SkewBuffer:
         for p in np.flatnonzero(left > forced)[: max(short, 0)]:
             forced[p] += 1
         return forced
+
+
+def _turns(waiting: Ints, room: Floats, site_of: Ints) -> Floats:
+    """Rows per partition, by site, until the site's room is used up: Σ min(waiting, turns) = room.
+
+    Partitions with fewer rows than that go on whole and leave their room to the others; each pass finds more
+    of them.
+    """
+    sites = len(room)
+    left = np.where(sum_by_site(waiting, site_of, sites) <= room, np.inf, room)
+    longer = waiting > 0
+    turns = np.full(sites, np.inf)
+    count = np.bincount(site_of[longer], minlength=sites)
+    while True:
+        turns = np.divide(left, count, out=np.full(sites, np.inf), where=count > 0)
+        whole = longer & (waiting <= turns[site_of])
+        if not whole.any():
+            return turns
+        left = left - sum_by_site(np.where(whole, waiting, 0), site_of, sites)
+        count = count - np.bincount(site_of[whole], minlength=sites)
+        longer &= ~whole
 
 
 def row_budgets(batch: Statistics, site_of: Ints, *, slack: float = 1.5, least_rows: int = 1000) -> Floats:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from itertools import pairwise
 from pathlib import Path
 
 import duckdb
@@ -43,27 +42,27 @@ def spark_three_way_join(
 ) -> EngineRun | Skipped:
     """Run two of Spark's stream-stream joins, one on top of the other."""
     name = "Spark stream-stream joins, default state"
-    frames = [_watermarked(spark, s, workload.disorder_us) for s in workload.streams]
-    joined = frames[0]
-    for left, right in pairwise(range(len(frames))):
-        near = [
-            _near(workload.streams[i].name, workload.streams[right].name, window_us) for i in range(right)
-        ]
-        keys = F.col(f"{workload.streams[left].name}_k") == F.col(f"{workload.streams[right].name}_k")
-        condition = keys
-        for bound in near:
-            condition = condition & bound
-        joined = joined.join(frames[right], condition)
-    first = workload.streams[0].name
+    first, *others = workload.streams
+    joined = _watermarked(spark, first, workload.disorder_us)
+    names = [first.name]
+    for stream in others:
+        condition = F.col(f"{first.name}_k") == F.col(f"{stream.name}_k")
+        for other in names:
+            condition = condition & _near(other, stream.name, window_us)
+        joined = joined.join(_watermarked(spark, stream, workload.disorder_us), condition)
+        # Spark takes one event-time column per stream: the others become plain timestamps.
+        plain = F.timestamp_micros(F.unix_micros(f"{stream.name}_ts"))
+        joined = joined.withColumn(f"{stream.name}_ts", plain)
+        names.append(stream.name)
     ids = [F.col(f"{s.name}_id") for s in workload.streams]
     began = time.perf_counter()
     try:
-        writer = joined.select(F.col(f"{first}_k").alias("k"), *ids).writeStream.format("parquet")
+        writer = joined.select(F.col(f"{first.name}_k").alias("k"), *ids).writeStream.format("parquet")
         writer = writer.option("checkpointLocation", str(scratch / "checkpoint"))
         query = writer.trigger(availableNow=True).start(str(scratch / "out"))
         query.awaitTermination()
     except PySparkException as error:
-        return Skipped(name, f"Spark refuses it: {str(error).splitlines()[0]}")
+        return Skipped(name, f"Spark cannot: {str(error).splitlines()[0]}")
     seconds = time.perf_counter() - began
     batches = batch_times(query)
     return EngineRun(

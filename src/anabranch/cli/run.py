@@ -33,6 +33,12 @@ def run(
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Stop when everything there is has been read.")
     ] = False,
+    end_of_input: Annotated[
+        bool,
+        typer.Option(
+            "--end-of-input", help="With --available-now: nothing older will come, every row is final."
+        ),
+    ] = False,
     every: Annotated[
         str | None, typer.Option(help='Start a batch at this interval, as in "2 seconds".')
     ] = None,
@@ -48,6 +54,10 @@ def run(
     with telling(debug=debug):
         declared = read_flow(flow)
         trigger = _trigger(available_now=available_now, every=every)
+        if end_of_input and not available_now:
+            raise InputError("--end-of-input needs --available-now: only then does the input have an end")
+        if end_of_input:
+            trigger["endOfInput"] = True
         settings = parse_conf(conf or [])
         _check_options(declared, settings, sites)
         check_sources(declared)

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from anabranch.language.expression import AggregateValue, Expression, duckdb_sql
-from anabranch.language.grouping import BoundGrouping
+from anabranch.language.grouping import BoundGrouping, aggregates_in
 from anabranch.language.scope import Reference
 from anabranch.language.types import INTEGRAL, decimal_digits, duckdb_type
 from anabranch.plan.logical import UNBOUNDED_US
 
 _ARRIVAL = '"#arrival"'
-_KEPT = '"#kept"'
 
 Place = Callable[[Expression], str | None]
 
@@ -36,25 +35,28 @@ def grouped_sql(
     """
     time = f'epoch_us("{reference.alias}"."{reference.stream.time}")'
     keys = ", ".join(duckdb_sql(key, column) for key in grouping.keys)
-    over = f"OVER ({f'PARTITION BY {keys} ' if keys else ''}ORDER BY {time}{_frame(reference)})"
+    partition = f"PARTITION BY {keys} " if keys else ""
+    values = [value for _, value in outputs] + ([grouping.having] if grouping.having is not None else [])
+    aggregates = list(dict.fromkeys(a for value in values for a in aggregates_in(value)))
+    over = f"OVER ({partition}ORDER BY {time}{_frame(reference)})"
+    # Apart from what is computed of them: some operations do not take a window function.
+    inner = [f'{_aggregate(a, over, column)} AS "#{i}"' for i, a in enumerate(aggregates)]
+    if grouping.distinct:
+        before = f"lag({time}) OVER ({partition}ORDER BY {time}, {_ARRIVAL})"
+        inner.append(f'coalesce({time} - {before} > {reference.window_us}, TRUE) AS "#first"')
 
     def place(value: Expression) -> str | None:
-        return _aggregate(value, over, column) if isinstance(value, AggregateValue) else column(value)
+        return f'"#{aggregates.index(value)}"' if isinstance(value, AggregateValue) else column(value)
 
-    names = ", ".join(f'"{name}"' for name, _ in outputs)
-    values = ", ".join(f'{duckdb_sql(value, place)} AS "{name}"' for name, value in outputs)
-    kept = "TRUE"
-    if grouping.distinct:
-        before = f"lag({time}) OVER (PARTITION BY {keys} ORDER BY {time}, {_ARRIVAL})"
-        kept = f"coalesce({time} - {before} > {reference.window_us}, TRUE)"
-    elif grouping.having is not None:
+    selected = ", ".join(f'{duckdb_sql(value, place)} AS "{name}"' for name, value in outputs)
+    kept = '"#first"' if grouping.distinct else "TRUE"
+    if grouping.having is not None:
         kept = duckdb_sql(grouping.having, place)
     where = " AND ".join(duckdb_sql(c, column) for c in conditions) or "TRUE"
     numbered = f'(SELECT *, row_number() OVER () AS {_ARRIVAL} FROM "{reference.stream.name}")'
-    return (
-        f"SELECT {names}\nFROM (SELECT {values}, {kept} AS {_KEPT}\n"
-        f'  FROM {numbered} AS "{reference.alias}"\n  WHERE {where})\nWHERE {_KEPT}'
-    )
+    alias = f'"{reference.alias}"'
+    windows = f"SELECT {', '.join([f'{alias}.*', *inner])}\n  FROM {numbered} AS {alias}\n  WHERE {where}"
+    return f"SELECT {selected}\nFROM ({windows}) AS {alias}\nWHERE {kept}"
 
 
 def _frame(reference: Reference) -> str:

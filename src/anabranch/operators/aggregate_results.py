@@ -84,17 +84,17 @@ def _sum(aggregate: AggregateColumn, known: Accumulators) -> pa.Array:
 
 def _average(aggregate: AggregateColumn, known: Accumulators) -> pa.Array:
     count = known[Count(aggregate.column)]
+    missing = count == 0
+    divisor = np.where(missing, 1, count).astype(np.longdouble)
     summary = _sum_of(aggregate)
     total = known[summary]
-    divisor = np.where(count == 0, 1, count).astype(np.longdouble)
     if not isinstance(summary, FloatSum):
-        # In extended precision, as DuckDB does it: 64 digits of mantissa hold a sum of 64 bits.
-        scaled = (p.astype(np.longdouble) * np.longdouble(2.0) ** (32 * i) for i, p in enumerate(total))
-        total = sum(scaled, start=np.longdouble(0.0))
+        low, high, overflow = _words(total)
+        total, missing = _extended(low, high), missing | overflow
         kind: Any = arrow_type(aggregate.argument_type)
         if pa.types.is_decimal(kind):
             divisor = divisor * np.longdouble(10.0) ** kind.scale
-    return pa.array((total / divisor).astype(np.float64), mask=count == 0)
+    return pa.array((total / divisor).astype(np.float64), mask=missing)
 
 
 def _extreme(aggregate: AggregateColumn, known: Accumulators) -> pa.Array:
@@ -136,12 +136,24 @@ def _words(pieces: Int64s) -> tuple[Int64s, Int64s, Any]:
 
 
 def _beyond_38_digits(low: Int64s, high: Int64s) -> Any:
-    """Whether |value| >= 10^38, of numbers in two's complement."""
-    negative = high < 0
-    magnitude_low = np.where(negative, -low, low).view(np.uint64)
-    magnitude_high = np.where(negative, ~high + (low == 0), high)
+    """Whether |value| >= 10^38."""
+    magnitude_low, magnitude_high = _magnitude(low, high)
     top_high, top_low = _TEN_TO_38
     return (magnitude_high > top_high) | ((magnitude_high == top_high) & (magnitude_low >= top_low))
+
+
+def _extended(low: Int64s, high: Int64s) -> Any:
+    """The value in extended precision, in which DuckDB divides too."""
+    magnitude_low, magnitude_high = _magnitude(low, high)
+    magnitude = magnitude_high.astype(np.longdouble) * np.longdouble(2.0) ** 64 + magnitude_low
+    return np.where(high < 0, -magnitude, magnitude)
+
+
+def _magnitude(low: Int64s, high: Int64s) -> tuple[Any, Any]:
+    """Low (unsigned) and high 64 bits of the absolute value of numbers in two's complement."""
+    negative = high < 0
+    magnitude_high = np.where(negative, ~high + (low == 0), high)
+    return np.where(negative, -low, low).view(np.uint64), magnitude_high
 
 
 _RESULTS: dict[str, Callable[[AggregateColumn, Accumulators], pa.Array]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def from_codes(codes: Int64s, kind: pa.DataType, *, missing: Flags) -> pa.Array:
 
 def decimal_words(column: pa.Array) -> tuple[Int64s, Int64s]:
     """Low and high 64 bits of a decimal's unscaled values; 0 for NULL."""
-    column = column.fill_null(pa.scalar(0, pa.int32()).cast(column.type)) if column.null_count else column
+    column = column.fill_null(pa.scalar(Decimal(0), column.type)) if column.null_count else column
     if not len(column):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     words = np.frombuffer(column.buffers()[1], dtype=np.int64)

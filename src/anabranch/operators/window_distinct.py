@@ -17,6 +17,7 @@ from anabranch.operators.final_rows import Emission, FinalRows, final_rows
 from anabranch.operators.gathered_groups import gather_groups, shared_hashes
 from anabranch.operators.rows import RowSet, int64s
 from anabranch.operators.window_bounds import window_bounds
+from anabranch.operators.window_join import QuotaExceeded
 from anabranch.plan.aggregate import WindowNode
 from anabranch.plan.layout import HASH, TIME
 from anabranch.plan.logical import Query
@@ -34,6 +35,7 @@ class WindowDistinct:
         emission: Emission,
         owned: Flags,
         emit: Callable[[pa.Table], None],
+        quota: int,
     ) -> None:
         self._query = query
         self._node = node
@@ -41,6 +43,7 @@ class WindowDistinct:
         self._emission = emission
         self._owned = owned
         self._emit = emit
+        self._quota = quota
         self.kept: dict[str, pa.RecordBatch] = {}
         self.pairs = 0
         self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
@@ -51,6 +54,11 @@ class WindowDistinct:
             return
         self.pairs = len(rows)
         self.pairs_by_partition += np.bincount(partition_of(rows.hashes), minlength=PARTITIONS)
+        if self.pairs > self._quota:
+            raise QuotaExceeded(
+                f"query {self._query.name!r} examined more than {self._quota:,} rows in one batch at one "
+                "site: filter its rows in WHERE, or raise quota_pairs"
+            )
         shared = np.isin(rows.hashes, shared_hashes(rows, self._node))
         if shared.any():
             self._emit_first(gather_groups(rows.at(shared), self._node).rows)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from anabranch.exchange.partition_map import partition_of
 from anabranch.operators.expressions import to_json
 from anabranch.operators.rows import RowSet, concat_rows, int64s
-from anabranch.plan.layout import HASH, TIME
+from anabranch.plan.layout import HASH, SEQUENCE, TIME
 from anabranch.runtime.reports import StreamReport
 from anabranch.runtime.wire import DEAD, TAG, decode
 
@@ -45,8 +45,17 @@ class Arrivals:
             mine = np.flatnonzero(tags >> 1 == source.id)
             if len(mine):
                 own = rows if len(mine) == rows.num_rows else rows.take(pa.array(mine))
-                new[source.id] = RowSet.sorted(decode(own, self.task.wire.values[source.id]), TIME)
+                decoded = decode(own, self.task.wire.values[source.id])
+                if source.sequenced:
+                    decoded = decoded.append_column(SEQUENCE, self._sequence(int64s(own, SEQUENCE)))
+                new[source.id] = RowSet.sorted(decoded, TIME)
         return new
+
+    def _sequence(self, order: np.ndarray) -> pa.Array:
+        """Numbers in the order of arrival, across batches."""
+        ranks = np.empty(len(order), dtype=np.int64)
+        ranks[np.argsort(order, kind="stable")] = np.arange(len(order))
+        return pa.array((self.task.batch << 31) + ranks)
 
     def _check_destination(self, rows: pa.RecordBatch) -> None:
         # Spark wraps a wrong id around and sends NULL to slot 0 without a word.

@@ -12,13 +12,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from anabranch.adapt.events import AdaptEvent
 from anabranch.errors import StateError
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.logical import Stream
-from anabranch.runtime.admission import entered_state, is_waiting
+from anabranch.runtime.adaptation import Adaptation
+from anabranch.runtime.admission import OPEN, entered_state, is_waiting
 from anabranch.runtime.catalog import Catalog
+from anabranch.runtime.finality import emissions_of, pending_rows, trims_of, with_input_ended
 from anabranch.runtime.laps import Laps
 from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.retention import bucket_lengths, live_blocks, states_of
@@ -60,6 +64,8 @@ class BatchSummary:
     reports: tuple[SlotReport, ...]
     seconds: Mapping[str, float]
     replayed: bool = False
+    events: tuple[AdaptEvent, ...] = ()
+    """What was decided at the boundary after the batch."""
 
 
 class BatchLoop:
@@ -103,11 +109,16 @@ class BatchLoop:
         self._clock = clock
         self.manifest = recover(storage)
         self._parent = digest(self.manifest) if self.manifest else NO_PARENT
+        self._adaptation = Adaptation(settings, self.manifest.controller if self.manifest else {})
         self.partition_map = self._starting_map()
         self.layout = catalog.layout
         self.wire: Wire = wire_of(self.layout.inputs)
         for query in catalog.queries:
             sinks[query.name].open(query.name, output_schema(query))
+        if self.manifest is not None and self.manifest.step:
+            # Spark repeats a batch that it does not know to be done, but knows nothing of further steps.
+            verify_staged(self._root, self.manifest)
+            self._publish_results(self.manifest)
 
     def process(self, batch: int, *, offsets: str, source_id: str) -> BatchSummary:
         """Run batch `batch`, or finish publishing it when it has committed already."""
@@ -117,12 +128,29 @@ class BatchLoop:
             verify_staged(self._root, self.manifest)
             self._publish_results(self.manifest)
             return BatchSummary(self.manifest, (), {}, replayed=True)
+        return self._run(batch, 0, offsets=offsets, source_id=source_id)
+
+    def end_of_input(self) -> list[BatchSummary]:
+        """Declare that nothing at or before the newest times will come any more.
+
+        Steps of the last batch, without new rows: what still waits enters, and then every row is final.
+        """
+        before = self.manifest
+        if before is None or not pending_rows(before, self._catalog.running_plans()):
+            return []
+        ended = not any(is_waiting(b.state) for b in before.blocks)
+        if ended:
+            before = self.manifest = with_input_ended(before)
+        step = self._run(before.batch, before.step + 1, offsets=before.offsets, source_id=before.source_id)
+        return [step, *self.end_of_input()]
+
+    def _run(self, batch: int, step: int, *, offsets: str, source_id: str) -> BatchSummary:
         laps = Laps()
-        task = self._task(batch)
+        task = self._task(batch, step)
         laps.mark("plan")
         reports = tuple(self._execute(task))
         laps.mark("execute")
-        manifest = self._next_manifest(task, reports, offsets=offsets, source_id=source_id)
+        manifest, events = self._next_manifest(task, reports, offsets=offsets, source_id=source_id, step=step)
         self._fence.check()
         self._parent = publish(self._storage, manifest)
         self.manifest = manifest
@@ -132,7 +160,7 @@ class BatchLoop:
         if batch % COLLECT_EVERY == 0:
             collect_garbage(self._storage, keep=self._settings.keep_manifests)
         laps.mark("publish")
-        return BatchSummary(manifest, reports, laps.seconds)
+        return BatchSummary(manifest, reports, laps.seconds, events=events)
 
     def _check_entry(self, batch: int, offsets: str, source_id: str) -> None:
         """Refuse a batch that does not continue the state: it would skip or repeat rows."""
@@ -160,16 +188,18 @@ class BatchLoop:
         known = PartitionMap(self.manifest.partition_map, self.manifest.sites)
         return known if known.sites == self._settings.sites else known.rescaled(self._settings.sites)
 
-    def rescale(self, sites: int) -> None:
-        """Change the number of sites from the next batch on; no state is rewritten."""
-        self._settings = replace(self._settings, sites=sites)
+    def change(self, **settings: Any) -> None:
+        """Change settings from the next boundary on: `sites`, `memory_budget_mb` and the like."""
+        self._settings = self._adaptation.settings = replace(self._settings, **settings)
 
-    def _task(self, batch: int) -> SlotTask:
+    def _task(self, batch: int, step: int) -> SlotTask:
         plans = self._catalog.running_plans()
         watermarks = self._watermarks()
         stored = self.manifest.blocks if self.manifest else ()
         waiting = tuple(b for b in stored if is_waiting(b.state))
-        blocks = live_blocks(stored, plans, held_back(watermarks, self._oldest_waiting(waiting)))
+        held = held_back(watermarks, self._oldest_waiting(waiting))
+        blocks = live_blocks(stored, plans, held, self._catalog.emitted())
+        emissions = emissions_of(plans, held, self._catalog.emitted())
         slots = min(self._settings.slots, self.partition_map.sites)
         drift = self._settings.max_drift_seconds
         by_input = (watermarks[source.stream] for source in self.layout.inputs)
@@ -188,6 +218,9 @@ class BatchLoop:
             blocks=blocks + waiting,
             merges=self._merges(blocks, plans, slots),
             quota_pairs=self._settings.quota_pairs,
+            admission=OPEN if step else self._adaptation.admission(),
+            emissions=emissions,
+            trims=trims_of(plans, emissions),
         )
 
     def _oldest_waiting(self, waiting: Sequence[BlockMeta]) -> dict[str, int]:
@@ -217,15 +250,23 @@ class BatchLoop:
         return {s.name: known.get(s.name) for s in self._catalog.streams}
 
     def _next_manifest(
-        self, task: SlotTask, reports: Sequence[SlotReport], *, offsets: str, source_id: str
-    ) -> Manifest:
+        self, task: SlotTask, reports: Sequence[SlotReport], *, offsets: str, source_id: str, step: int
+    ) -> tuple[Manifest, tuple[AdaptEvent, ...]]:
         merged = {name for group in task.merges for name in group}
         failures = {query: message for r in reports for query, message in r.failures.items()}
-        self._catalog = self._catalog.with_failures(failures)
-        next_map = self._next_map(task.partition_map)
-        return Manifest(
+        until = {name: e.until for name, e in task.emissions.items()}
+        self._catalog = self._catalog.with_failures(failures).with_emitted(until)
+        blocks = (
+            # Waiting rows have entered, or wait again in blocks of this batch.
+            *(b for b in task.blocks if b.name not in merged and not is_waiting(b.state)),
+            *(b for r in reports for b in r.blocks),
+        )
+        next_map, events = self._adaptation.after(task.batch, task.partition_map, reports, blocks)
+        if next_map.sites != self._settings.sites:
+            next_map = next_map.rescaled(self._settings.sites)
+        manifest = Manifest(
             batch=task.batch,
-            step=0,
+            step=step,
             parent=self._parent,
             epoch=self._fence.epoch,
             attempt=secrets.token_hex(8),
@@ -233,11 +274,7 @@ class BatchLoop:
             source_id=source_id,
             committed_at=self._clock(),
             streams=self._stream_states(reports),
-            blocks=(
-                # Waiting rows have entered, or wait again in blocks of this batch.
-                *(b for b in task.blocks if b.name not in merged and not is_waiting(b.state)),
-                *(b for r in reports for b in r.blocks),
-            ),
+            blocks=blocks,
             partition_map=next_map.site_of_partition,
             sites=next_map.sites,
             plans=tuple(
@@ -249,12 +286,9 @@ class BatchLoop:
             catalog=self._catalog.to_json(),
             results=tuple(f for r in reports for f in r.results if f.query not in failures),
             dead_letters=tuple(f for r in reports for f in r.dead_letters),
+            controller=self._adaptation.to_json(),
         )
-
-    def _next_map(self, current: PartitionMap) -> PartitionMap:
-        """The partition map that the next batch starts with."""
-        wanted = self._settings.sites
-        return current if current.sites == wanted else current.rescaled(wanted)
+        return manifest, events
 
     def _stream_states(self, reports: Sequence[SlotReport]) -> tuple[StreamState, ...]:
         known = {s.name: s for s in self.manifest.streams} if self.manifest else {}

@@ -9,10 +9,11 @@ from typing import Any
 import xxhash
 
 from anabranch.errors import StateError
+from anabranch.plan.aggregate import aggregate_column
 from anabranch.plan.explain import explain
 from anabranch.plan.layout import Layout, layout_of
 from anabranch.plan.local_plan import LocalPlan, compile_plan
-from anabranch.plan.logical import Query, Stream
+from anabranch.plan.logical import Grouping, Query, Stream
 from anabranch.plan.tree import default_plan
 from anabranch.state import Manifest, QueryState, QueryStatus
 
@@ -46,6 +47,15 @@ class Catalog:
             replace(s, status=QueryStatus.FAILED, failure=failures[s.name]) if s.name in failures else s
             for s in self.states
         )
+        return replace(self, states=states)
+
+    def emitted(self) -> dict[str, int]:
+        """By query that emits rows once they are final: the time up to which it has."""
+        return {s.name: s.emitted_us for s in self.states if s.emitted_us is not None}
+
+    def with_emitted(self, until: Mapping[str, int]) -> Catalog:
+        """This catalog with queries that have emitted all rows before some time."""
+        states = tuple(replace(s, emitted_us=until.get(s.name, s.emitted_us)) for s in self.states)
         return replace(self, states=states)
 
     def to_json(self) -> dict[str, Any]:
@@ -100,7 +110,20 @@ def fingerprint(query: Query) -> str:
     refs = [(r.alias, r.stream, r.window_us, r.filter) for r in query.refs]
     classes = [(c.type, [(m.alias, m.field.sql, m.field.type) for m in c.members]) for c in query.classes]
     residuals = sorted(_spelled_out(query, r.sql) for r in query.residuals)
-    return xxhash.xxh3_128_hexdigest(repr((refs, classes, residuals)).encode())
+    parts: tuple[object, ...] = (refs, classes, residuals)
+    if query.grouping is not None:
+        parts += (_grouped(query, query.grouping),)
+    return xxhash.xxh3_128_hexdigest(repr(parts).encode())
+
+
+def _grouped(query: Query, grouping: Grouping) -> tuple[object, ...]:
+    keys = [(k.hashed.sql, k.hashed.type) for k in grouping.keys]
+    having = None if grouping.having is None else _spelled_out(query, grouping.having)
+    for number, aggregate in enumerate(grouping.aggregates):
+        argument = "*" if aggregate.field is None else query.refs[0].fields[aggregate.field].sql
+        if having is not None:
+            having = having.replace(f'"{aggregate_column(number)}"', f"{aggregate.function}({argument})")
+    return keys, grouping.rows, grouping.distinct, having
 
 
 def _spelled_out(query: Query, sql: str) -> str:

@@ -64,11 +64,13 @@ _CAUSES: tuple[tuple[str, Explain], ...] = (
         _says("a disk is full {0}: free space where the checkpoint, the sink or Spark's local directory lie"),
     ),
     (
-        r"(Permission denied|Read-only file system|Operation not permitted|Not a directory)(?:[^\n]*?'([^'\n]*)')?",
+        r"(Permission denied|Read-only file system|Operation not permitted|Not a directory)"
+        r"(?:[^\n]*?'([^'\n]*)')?",
         _says("{0} {1}: let this user write there"),
     ),
     (
-        r"PARQUET_COLUMN_DATA_TYPE_MISMATCH\] [^\n]*?reading file ([^\s]+?)\.? (Data type mismatch[^\n]+?)(?: SQLSTATE|\n)",
+        r"PARQUET_COLUMN_DATA_TYPE_MISMATCH\] [^\n]*?reading file ([^\s]+?)\.? "
+        r"(Data type mismatch[^\n]+?)(?: SQLSTATE|\n)",
         _says("source file {0} has another type than its stream declares: {1}. Repair or remove the file"),
     ),
     (

@@ -105,13 +105,17 @@ _VALID_TIME = f"({_TIME} IS NOT NULL AND {_TIME} >= 0 AND {_TIME} < {MAX_TIME_US
 def _wanted(source: Input) -> str:
     """Whether an input wants a row: it passes the filter, and no routing key is NULL."""
     tests = [f"coalesce({source.filter}, FALSE)"] if source.filter else []
-    tests += [f"{_key(f)} IS NOT NULL" for f in source.route.keys]
+    if not source.route.null_safe:
+        tests += [f"{_key(f)} IS NOT NULL" for f in source.route.keys]
     return f"({' AND '.join(tests) or 'TRUE'})"
 
 
 def _routing_hash(source: Input) -> str:
     if source.route.keys:
-        return f"xxhash64({', '.join(_key(f) for f in source.route.keys)})"
+        keys = [_key(f) for f in source.route.keys]
+        if source.route.null_safe and len(keys) > 1:  # Spark's hash skips NULL: (1, NULL) as (NULL, 1)
+            keys += [f"{key} IS NULL" for key in keys]
+        return f"xxhash64({', '.join(keys)})"
     return f"xxhash64({_TIME})" if source.route.pin is None else f"CAST({source.route.pin} AS BIGINT)"
 
 

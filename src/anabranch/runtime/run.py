@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -15,6 +18,7 @@ from anabranch.runtime.events import Event
 from anabranch.runtime.failures import explain_failure
 from anabranch.runtime.progress import progress_of
 from anabranch.state.fence import Fence
+from anabranch.state.manifest import Manifest
 
 KEPT_PROGRESS = 100
 """Batches whose progress is kept, as in Spark."""
@@ -29,16 +33,42 @@ class Run:
         self._query: StreamingQuery | None = None
         self._failure: BaseException | None = None
         self._progress: deque[dict[str, Any]] = deque(maxlen=KEPT_PROGRESS)
+        self._ending: threading.Thread | None = None
+        self._stopped = False
         self.events: list[Event] = []
         """What happened beside rows, oldest first."""
 
     def attach(self, query: StreamingQuery) -> None:
         self._query = query
 
+    def end_input_when_done(self, end: Callable[[], list[BatchSummary]]) -> None:
+        """Declare the end of input once the run has read everything, unless it is stopped or fails."""
+
+        def wait_and_end() -> None:
+            with suppress(PySparkException):  # told by exception()
+                self.streamingQuery.awaitTermination()
+            if self._stopped or self._failure is not None or self.streamingQuery.exception() is not None:
+                return
+            try:
+                self._note_end(end())
+            except BaseException as error:
+                self._failure = error
+
+        self._ending = threading.Thread(target=wait_and_end, name="anabranch-end-of-input", daemon=True)
+        self._ending.start()
+
+    def _note_end(self, steps: list[BatchSummary]) -> None:
+        for step in steps:
+            manifest = step.manifest
+            self._progress.append(progress_of(step, rows_before=_rows(manifest)))
+            rows = sum(file.rows for file in manifest.results)
+            message = f"every row is final; results of those that were not yet: {rows:,}"
+            self.events.append(Event(manifest.batch, "input_ended", message))
+
     def process(self, batch: int, *, offsets: str, source_id: str) -> None:
         """Run one micro-batch; Spark calls it."""
         before = self._loop.manifest
-        rows_before = sum(s.accepted + s.late + s.rejected for s in before.streams) if before else 0
+        rows_before = _rows(before) if before else 0
         failed_before = {q.name for q in before.queries if q.failure} if before else set()
         try:
             summary = self._loop.process(batch, offsets=offsets, source_id=source_id)
@@ -54,6 +84,7 @@ class Run:
             self.events.append(
                 Event(batch, "replayed", "committed before a restart; its results are published")
             )
+        self.events += [Event(batch, str(e.kind), e.message) for e in summary.events]
         for query in summary.manifest.queries:
             if query.failure and query.name not in failed_before:
                 self.events.append(Event(batch, "query_failed", query.failure))
@@ -67,7 +98,7 @@ class Run:
 
     @property
     def isActive(self) -> bool:
-        return self.streamingQuery.isActive
+        return self.streamingQuery.isActive or (self._ending is not None and self._ending.is_alive())
 
     @property
     def status(self) -> dict[str, Any]:
@@ -91,6 +122,8 @@ class Run:
                 self.streamingQuery.awaitTermination(timeout)  # type: ignore[arg-type]  # takes parts of seconds
         except PySparkException:
             pass  # told better by exception()
+        if self._ending is not None:
+            self._ending.join(timeout)
         if self.isActive:
             return False
         self._fence.release()
@@ -109,9 +142,20 @@ class Run:
         """Change the number of sites from the next batch on; no state is rewritten."""
         if not 1 <= sites <= PARTITIONS:
             raise ConfigError(f"rescale({sites}): choose 1 to {PARTITIONS} sites")
-        self._loop.rescale(sites)
+        self._loop.change(sites=sites)
+
+    def set(self, **settings: int | str) -> None:
+        """Change settings of the running session, such as `memory_budget_mb`, from the next batch on."""
+        self._loop.change(**settings)
 
     def stop(self) -> None:
         """Stop after the batch under way, which commits or leaves no trace."""
+        self._stopped = True
         self.streamingQuery.stop()
+        if self._ending is not None:
+            self._ending.join()
         self._fence.release()
+
+
+def _rows(manifest: Manifest) -> int:
+    return sum(s.accepted + s.late + s.rejected for s in manifest.streams)

@@ -14,7 +14,7 @@ from anabranch.errors import ConfigError
 from anabranch.language.duration import DURATION_HINT, duration_us
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Column, Connector, Flow, Query, Stream
-from anabranch.runtime.batch_loop import BatchLoop
+from anabranch.runtime.batch_loop import BatchLoop, BatchSummary
 from anabranch.runtime.catalog import Catalog, explain_query, reconcile
 from anabranch.runtime.ingest import ingest
 from anabranch.runtime.run import Run
@@ -84,11 +84,23 @@ class Session:
             self._queries[query.name] = query
             self._sinks[query.name] = _as_sink(self.spark, query.sink)
 
-    def start(self, **trigger: Any) -> Run:
-        """Start the loop; takes Spark's trigger words, such as `availableNow=True`."""
+    def start(self, *, endOfInput: bool | None = None, **trigger: Any) -> Run:  # noqa: N803
+        """Start the loop; takes Spark's trigger words, such as `availableNow=True`.
+
+        Parameters
+        ----------
+        endOfInput
+            With `availableNow`: when all there is has been read, declare that nothing at or before
+            the newest time of each stream will come, so that every row is final and aggregates of
+            the last rows are emitted. Without it they wait for the next run.
+        """
         if not self._queries:
             raise ConfigError("the session has no query: add one with session.query(…)")
         settings = self.settings()
+        if endOfInput is not None:
+            settings = replace(settings, end_of_input=str(endOfInput).lower())
+        if settings.end_of_input == "true" and not trigger.get("availableNow"):
+            raise ConfigError("the end of input can only be declared for a run with availableNow=True")
         streams = tuple(self._streams.values())
         with source_names(self.spark, streams) as by_name:
             frames = open_sources(self.spark, streams, self._frames, by_name=by_name)
@@ -137,6 +149,13 @@ class Session:
             "checkpointLocation", str(self.checkpoint / SPARK_CHECKPOINT)
         )
         run.attach((writer.trigger(**trigger) if trigger else writer).start())
+        if settings.end_of_input == "true":
+
+            def end() -> list[BatchSummary]:
+                rows[:] = [_no_rows(self.spark, frame)]
+                return loop.end_of_input()
+
+            run.end_input_when_done(end)
         return run
 
     def explain(self, name: str) -> str:
@@ -160,6 +179,14 @@ class Session:
         self._streams[stream.name] = stream
         if frame is not None:
             self._frames[stream.name] = frame
+
+
+def _no_rows(spark: SparkSession, like: DataFrame) -> DataFrame:
+    """An empty batch of the same columns, in a session of its own: the user's keeps its conf."""
+    own = spark.newSession()
+    for key, value in _BATCH_CONF.items():
+        own.conf.set(key, value)
+    return own.createDataFrame([], like.schema)
 
 
 def _lateness_us(text: str) -> int:

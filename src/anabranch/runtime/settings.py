@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from anabranch.errors import ConfigError
 from anabranch.exchange.partition_map import PARTITIONS
 
 CONF_PREFIX = "spark.anabranch."
+_CHOICES = {"rebalance": ("auto", "off"), "end_of_input": ("true", "false")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +30,26 @@ class Settings:
     """Blocks of a state beyond which they are compacted."""
     keep_manifests: int = 3
     """Committed steps that stay on disk."""
+    rebalance: str = "auto"
+    """Whether partitions move between sites: `auto` or `off`."""
+    memory_budget_mb: int = 0
+    """State that a site may work on at a time, in MiB; 0 is all of it."""
+    skew_buffer_rows: int = 0
+    """Rows that may wait for a later batch so that one site does not hold up the others; 0 is none."""
+
+    end_of_input: str = "false"
+    """Whether a run that reads what is available and stops declares that nothing older will come."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.sites <= PARTITIONS:
             raise ConfigError(f"sites = {self.sites}: choose 1 to {PARTITIONS}, or 0 for one per slot")
         for field in fields(self):
-            if getattr(self, field.name) < 0:
-                raise ConfigError(f"{field.name} = {getattr(self, field.name)}: it cannot be negative")
+            value = getattr(self, field.name)
+            choices = _CHOICES.get(field.name)
+            if choices is None and value < 0:
+                raise ConfigError(f"{field.name} = {value}: it cannot be negative")
+            if choices is not None and value not in choices:
+                raise ConfigError(f"{field.name} = {value!r}: choose from {', '.join(choices)}")
         if self.keep_manifests < 2:
             raise ConfigError("keep_manifests: at least 2 are needed to recover from a crash")
 
@@ -44,7 +59,7 @@ class Settings:
         >>> Settings().with_values([("sites", "8")]).sites
         8
         """
-        changed = {}
+        changed: dict[str, Any] = {}
         known = [f.name for f in fields(self)]
         for name, text in values:
             key = name.lower().removeprefix(CONF_PREFIX)
@@ -53,7 +68,7 @@ class Settings:
                 hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}"
                 raise ConfigError(f"unknown setting {name!r}: {hint}")
             try:
-                changed[key] = int(text)
+                changed[key] = text.lower() if key in _CHOICES else int(text)
             except ValueError:
                 raise ConfigError(f"{name} = {text!r}: a whole number is needed") from None
         return replace(self, **changed)

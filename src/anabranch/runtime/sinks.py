@@ -107,9 +107,9 @@ class ParquetSink:
 
     def _foreign(self, file: Path) -> SinkError:
         return SinkError(
-            f"{file} holds results that this checkpoint does not know: it was written from another checkpoint, "
-            "or the checkpoint was restored from an older copy. Give the query a directory of its own, or remove "
-            "this file and the later ones; their rows will be computed again"
+            f"{file} holds results that this checkpoint does not know: it was written from another one, or "
+            "the checkpoint was restored from an older copy. Give the query a directory of its own, or "
+            "remove this file and the later ones; their rows will be computed again"
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap, partition_of
+from anabranch.operators.final_rows import Emission
+from anabranch.operators.newest_rows import Trim, keep_newest
+from anabranch.operators.operator import Operator
 from anabranch.operators.rows import RowSet, concat_rows, int64s
+from anabranch.operators.window_aggregate import WindowAggregate
+from anabranch.operators.window_distinct import WindowDistinct
 from anabranch.operators.window_join import QuotaExceeded, WindowJoin
 from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME, TIME, Layout
 from anabranch.plan.local_plan import LocalPlan
@@ -55,6 +60,10 @@ class SlotTask:
     """Groups of blocks to compact in passing."""
     quota_pairs: int
     admission: Admission = OPEN
+    emissions: Mapping[str, Emission] = field(default_factory=dict)
+    """By query that emits rows once they are final: which are, in this step."""
+    trims: Mapping[str, Trim] = field(default_factory=dict)
+    """By state of which the newest rows of each group are enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,18 +195,39 @@ class _SlotRun:
         """Run one plan; returns the pairs it examined, by partition."""
         if plan.query.name in self.report.failures:
             return np.zeros(PARTITIONS, dtype=np.int64)
-        join = WindowJoin(plan, new=rows, old=states, emit=writer.write, quota=self.task.quota_pairs)
+        operator = self._operator(plan, report.site, rows, states, writer)
         before = writer.rows
         try:
-            join.run()
+            operator.run()
         except QuotaExceeded as error:
             self.report.failures[plan.query.name] = str(error)
-            return join.pairs_by_partition
-        for state, batch in join.kept.items():
+            return operator.pairs_by_partition
+        for state, batch in operator.kept.items():
             kept.setdefault(state, []).append(batch)
-        report.pairs += join.pairs
+        report.pairs += operator.pairs
         report.results += writer.rows - before
-        return join.pairs_by_partition
+        return operator.pairs_by_partition
+
+    def _operator(
+        self,
+        plan: LocalPlan,
+        site: int,
+        rows: Mapping[int, RowSet],
+        states: Mapping[str, list[RowSet]],
+        writer: ResultWriter,
+    ) -> Operator:
+        quota = self.task.quota_pairs
+        if plan.window is None:
+            return WindowJoin(plan, new=rows, old=states, emit=writer.write, quota=quota)
+        return (WindowDistinct if plan.window.distinct else WindowAggregate)(
+            plan.query,
+            plan.window,
+            blocks=states.get(plan.window.state, ()),
+            emission=self.task.emissions[plan.query.name],
+            owned=self.site_of == site,
+            emit=writer.write,
+            quota=quota,
+        )
 
     def _rows_of_site(self, site: int, new: Mapping[int, RowSet]) -> dict[int, RowSet]:
         if len(self.sites) == 1:
@@ -256,7 +286,10 @@ class _SlotRun:
                 merged = RowSet.sorted(concat_rows(pieces), time_column)
                 blocks = [metas[name] for name in group]
                 span = (min(b.batch for b in blocks), max(b.last_batch for b in blocks))
-                self._write_block(blocks[0].state, merged.batch, time_column, span)
+                trim = self.task.trims.get(blocks[0].state)
+                rows = merged.batch if trim is None else keep_newest(merged, trim)
+                if rows.num_rows:
+                    self._write_block(blocks[0].state, rows, time_column, span)
 
 
 def _rows_in(rows: pa.RecordBatch, owned: np.ndarray) -> pa.RecordBatch:

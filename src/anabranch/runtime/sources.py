@@ -53,8 +53,8 @@ def check_sources(catalog: Catalog, remembered: Mapping[str, Any]) -> None:
         return
     if before["by_name"] and not catalog.sources_by_name:
         raise StateError(
-            f"the checkpoint tells its sources apart by name: give every source a name (.name(…) on its reader) "
-            f"and set {EVOLUTION} = true before making them, as in the run that began it"
+            "the checkpoint tells its sources apart by name: give every source a name (.name(…) on its "
+            f"reader) and set {EVOLUTION} = true before making them, as in the run that began it"
         )
     if catalog.sources_by_name and not before["by_name"]:
         raise StateError(
@@ -64,9 +64,9 @@ def check_sources(catalog: Catalog, remembered: Mapping[str, Any]) -> None:
     if not catalog.sources_by_name and before["order"] != catalog.sources:
         raise StateError(
             f"the streams that queries read were {_listed(before['order'])}, in this order, and are now "
-            f"{_listed(catalog.sources)}. Spark tells sources without names apart by position and would mix up "
-            f"their offsets: keep the streams and their order; or start with a new checkpoint and either declare "
-            f"the streams in a flow file, or name the sources (.name(…)) with {EVOLUTION} = true"
+            f"{_listed(catalog.sources)}. Spark tells sources without names apart by position and would mix "
+            "up their offsets: keep the streams and their order; or start with a new checkpoint and either "
+            f"declare the streams in a flow file, or name the sources (.name(…)) with {EVOLUTION} = true"
         )
 
 

@@ -24,19 +24,19 @@ def check_spark_checkpoint(checkpoint: Path, manifest: Manifest | None) -> None:
     if manifest is None:
         if committed >= 0:
             raise StateError(
-                f"{folder} has finished batch {committed}, but the state beside it is gone: rows that it has read "
-                "would be missing. Restore the whole checkpoint, or start with a new one"
+                f"{folder} has finished batch {committed}, but the state beside it is gone: rows that it has "
+                "read would be missing. Restore the whole checkpoint, or start with a new one"
             )
         return
     if not (folder / "metadata").exists():
         raise StateError(
-            f"the checkpoint's state is at batch {manifest.batch}, but Spark's own checkpoint {folder} was deleted. "
-            "Going on would repeat rows: restore that folder, or start with a new checkpoint"
+            f"the checkpoint's state is at batch {manifest.batch}, but Spark's own checkpoint {folder} was "
+            "deleted. Going on would repeat rows: restore that folder, or start with a new checkpoint"
         )
     if manifest.batch not in (committed, committed + 1):
         raise StateError(
-            f"Spark has finished batch {committed}, but the state is at batch {manifest.batch}: one of the two was "
-            "restored without the other. Restore both, or start with a new checkpoint"
+            f"Spark has finished batch {committed}, but the state is at batch {manifest.batch}: one of the "
+            "two was restored without the other. Restore both, or start with a new checkpoint"
         )
 
 
@@ -48,8 +48,8 @@ def spark_position(checkpoint: Path, batch: int) -> tuple[str, str]:
         source_id = json.loads((folder / "metadata").read_text())["id"]
     except (OSError, ValueError, KeyError) as error:
         raise StateError(
-            f"Spark's own checkpoint {folder} cannot be read: {error}. Restore the whole checkpoint from a copy, "
-            "or start with a new one"
+            f"Spark's own checkpoint {folder} cannot be read: {error}. Restore the whole checkpoint from a "
+            "copy, or start with a new one"
         ) from error
     # Line 0 is the format's version, line 1 holds the time and confs of the batch.
     return xxhash.xxh3_64_hexdigest("\n".join(offsets[2:]).encode()), source_id

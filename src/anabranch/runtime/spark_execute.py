@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
+from pyspark.sql.functions import monotonically_increasing_id
 
+from anabranch.plan.layout import SEQUENCE
 from anabranch.runtime.ingest import route
 from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.slot_task import SlotTask, run_slot
@@ -21,6 +23,9 @@ def execute_on_spark(rows: DataFrame, task: SlotTask) -> Sequence[SlotReport]:
 
     One action: a second one would read the sources again.
     """
+    if task.wire.sequenced:
+        # Not at ingest: Spark does not number the rows of a stream, only those of a micro-batch.
+        rows = rows.withColumn(SEQUENCE, monotonically_increasing_id())
     routed = route(rows, task.partition_map.slot_of_partition(task.slots), task.slots)
     reports = routed.mapInArrow(_slot_function(task), "report binary").collect()
     # Reports come from our own tasks over Spark's authenticated channel, like any collected row.

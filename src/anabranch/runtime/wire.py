@@ -7,7 +7,7 @@ first long, its second long …), so that the wire is as wide as the widest inpu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -46,12 +46,14 @@ class Wire:
     """Per input id."""
     lanes: tuple[tuple[str, str], ...]
     """Name and Spark type of every lane."""
+    sequenced: bool = False
+    """Whether rows carry `sequence`, by which the slots tell the order of their arrival."""
 
 
-def wire_of(inputs: Iterable[Input]) -> Wire:
+def wire_of(inputs: Sequence[Input]) -> Wire:
     lanes: dict[str, str] = {}
     values = tuple(_values_of(source, lanes) for source in inputs)
-    return Wire(values, tuple(lanes.items()))
+    return Wire(values, tuple(lanes.items()), any(source.sequenced for source in inputs))
 
 
 def row_tag(input_id: int, *, first: bool) -> int:

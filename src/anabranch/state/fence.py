@@ -93,7 +93,8 @@ def highest_epoch(storage: Storage) -> int:
 
 def _unusable(error: OSError) -> StateError:
     return StateError(
-        f"cannot write to the checkpoint: {error}. Choose a directory that this user can write to, with space left"
+        f"cannot write to the checkpoint: {error}. "
+        "Choose a directory that this user can write to, with space left"
     )
 
 

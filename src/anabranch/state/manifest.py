@@ -57,6 +57,8 @@ class QueryState:
     since: int
     status: QueryStatus = QueryStatus.RUNNING
     failure: str | None = None
+    emitted_us: int | None = None
+    """For queries that wait until rows are final: all before this time are in the results."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,8 +154,10 @@ def _items(build: Callable[..., T], rows: list[list[Any]]) -> tuple[T, ...]:
     return tuple(build(*row) for row in rows)
 
 
-def _query(name: str, fingerprint: str, since: int, status: str, failure: str | None) -> QueryState:
-    return QueryState(name, fingerprint, since, QueryStatus(status), failure)
+def _query(
+    name: str, fingerprint: str, since: int, status: str, failure: str | None, emitted_us: int | None
+) -> QueryState:
+    return QueryState(name, fingerprint, since, QueryStatus(status), failure, emitted_us)
 
 
 def _block(*row: Any) -> BlockMeta:

@@ -6,7 +6,7 @@
 `STEPS`); `ANABRANCH_CRASH_GROUP=1` takes the JVM along at once. Files in `CHECKPOINT/faults` make a task
 fail once: `kill-<batch>-<slot>` kills its Python worker after its work and before its report, `executor-…`
 the JVM above it, `fail-…` raises there, `shuffle-…` deletes all shuffle files, `hold-…` lets it wait at its
-beginning for a file `go`. Product code knows nothing of this: the steps are put in by replacing functions here.
+beginning for a file `go`. Product code knows nothing of this: functions are replaced here.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from pyspark.sql import SparkSession
 from anabranch.language.flow import parse_flow
 from anabranch.runtime import batch_loop, session, spark_execute
 from anabranch.runtime.batch_loop import BatchLoop
+from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.run import Run
 from anabranch.runtime.session import Session
 from anabranch.runtime.sinks import ParquetSink
-from anabranch.runtime.slot_task import SlotReport, SlotTask, run_slot
+from anabranch.runtime.slot_task import SlotTask, run_slot
 from anabranch.runtime.spark_session import spark_session
 from anabranch.testing.spark_cluster import wait_until
 
@@ -71,12 +72,12 @@ _current_batch = [-1]
 def _note_batches() -> None:
     real = Run.process
 
-    def process(run: Run, batch: int, **position: str) -> None:
+    def process(run: Run, batch: int, *, offsets: str, source_id: str) -> None:
         _current_batch[0] = batch
         print(f"batch {batch}", flush=True)
-        real(run, batch, **position)
+        real(run, batch, offsets=offsets, source_id=source_id)
 
-    Run.process = process  # type: ignore[method-assign]
+    Run.process = process  # type: ignore[method-assign, assignment]
 
 
 def _kill(*, group: bool) -> None:
@@ -100,13 +101,15 @@ def fragile_run_slot(
     if _take(faults / f"fail-{here}"):
         raise RuntimeError("failing once, on purpose")
     if _take(faults / f"shuffle-{here}"):
-        lost = [file.unlink() for file in (faults / "local").resolve().rglob("shuffle_*.data")]
+        lost = list((faults / "local").resolve().rglob("shuffle_*.data"))
+        for file in lost:
+            file.unlink()
         (faults / f"lost_{len(lost)}_files").touch()
     return report
 
 
 def _hold(faults: Path, here: str) -> None:
-    (faults / "new").write_text(os.getcwd())
+    (faults / "new").write_text(str(Path.cwd()))
     (faults / "new").rename(faults / f"held_{here}")
     wait_until((faults / "go").exists, "the sign to go on", timeout=120)
 
@@ -129,7 +132,7 @@ def main(arguments: list[str]) -> None:
     flow, checkpoint, *settings = arguments
     conf = dict(setting.split("=", 1) for setting in settings)
     master = conf.pop("master", None)
-    spark_execute.run_slot = fragile_run_slot  # type: ignore[assignment]
+    spark_execute.run_slot = fragile_run_slot  # type: ignore[attr-defined]
     _note_batches()
     if crash := os.environ.get("ANABRANCH_CRASH_AT"):
         step, _, batch = crash.partition("@")

@@ -31,9 +31,10 @@ from anabranch.language.oracle_sql import oracle_sql, oracle_table
 from anabranch.plan.layout import HASH
 from anabranch.plan.logical import Column, Query, Stream
 from anabranch.runtime import batch_loop, slot_task
+from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.settings import Settings
 from anabranch.runtime.sinks import ParquetSink
-from anabranch.runtime.slot_task import SlotReport, SlotTask, run_slot
+from anabranch.runtime.slot_task import SlotTask, run_slot
 from anabranch.runtime.staging import DEAD_LETTERS
 from anabranch.state.block_cache import _caches
 from anabranch.testing.disk_faults import Disk, DiskFault, failing_disk
@@ -158,21 +159,22 @@ class CrashRun(LocalRun):
         super().__init__(root / "ck", tuple(STREAMS.values()), queries(), sinks=sinks, settings=SETTINGS)
 
     def _execute(self, task: SlotTask) -> list[SlotReport]:
-        rows = _rows_by_slot(task.batch, self)
+        rows = _rows_by_slot(task, self)
         return [self.tricks.run(task, slot, rows[slot]) for slot in range(task.slots)]
 
 
-_wire: dict[int, tuple[list[pa.RecordBatch], ...]] = {}
+_wire: dict[object, tuple[list[pa.RecordBatch], ...]] = {}
 
 
-def _rows_by_slot(number: int, run: LocalRun) -> tuple[list[pa.RecordBatch], ...]:
-    if number not in _wire:
-        rows = wire_rows(run.loop.layout, run.loop.wire, run.streams, batch(number))
-        slot_of = run.loop.partition_map.slot_of_partition(SETTINGS.slots)
+def _rows_by_slot(task: SlotTask, run: LocalRun) -> tuple[list[pa.RecordBatch], ...]:
+    key = (task.batch, task.slots, task.partition_map.site_of_partition)
+    if key not in _wire:
+        rows = wire_rows(run.loop.layout, run.loop.wire, run.streams, batch(task.batch))
+        slot_of = task.partition_map.slot_of_partition(task.slots)
         slots = [slot_of[p] for p in partition_of(rows.column(HASH).to_numpy())]
-        masks = [pa.array([s == slot for s in slots], pa.bool_()) for slot in range(SETTINGS.slots)]
-        _wire[number] = tuple(rows.filter(mask).combine_chunks().to_batches() for mask in masks)
-    return _wire[number]
+        masks = [pa.array([s == slot for s in slots], pa.bool_()) for slot in range(task.slots)]
+        _wire[key] = tuple(rows.filter(mask).combine_chunks().to_batches() for mask in masks)
+    return _wire[key]
 
 
 @dataclass(slots=True)

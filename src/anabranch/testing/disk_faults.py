@@ -20,6 +20,7 @@ from unittest.mock import patch
 
 from anabranch.testing.faults import SimulatedCrash
 
+_real_unlink, _real_rmdir = os.unlink, os.rmdir
 _NAMING = ("link", "rename", "replace", "mkdir")
 _REMOVING = ("unlink", "rmdir")
 
@@ -92,9 +93,9 @@ class Disk:
         for path in sorted(self._unsynced_names, key=lambda p: -len(p.parts)):
             if draw.random() < 0.7 and path.exists():
                 if not path.is_dir():
-                    path.unlink()
+                    _real_unlink(path)
                 elif not any(path.iterdir()):
-                    path.rmdir()
+                    _real_rmdir(path)
 
     def next_life(self, crash_at: int | None, fault: DiskFault) -> Disk:
         """The same disk under the next process: what the dead one did not sync is still not synced."""
@@ -126,7 +127,7 @@ def failing_disk(disk: Disk) -> Iterator[Disk]:
 
     def fsync(handle: Any) -> None:
         number = handle if isinstance(handle, int) else handle.fileno()
-        path = disk.ours(os.readlink(f"/proc/self/fd/{number}"))
+        path = disk.ours(Path(f"/proc/self/fd/{number}").readlink())
         if path is None:
             real_fsync(handle)
             return
@@ -138,7 +139,7 @@ def failing_disk(disk: Disk) -> Iterator[Disk]:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             path = disk.ours(args[0 if name == "mkdir" else 1])
-            if path is None or disk.dead and name == "mkdir" and path.is_dir():
+            if path is None or (disk.dead and name == "mkdir" and path.is_dir()):
                 return real(*args, **kwargs)
             result = disk.step(name, path, lambda: real(*args, **kwargs))
             disk.named(path)
@@ -159,8 +160,9 @@ def failing_disk(disk: Disk) -> Iterator[Disk]:
 
         return call
 
-    fakes = {name: naming(name) for name in _NAMING} | {name: removing(name) for name in _REMOVING}
-    with patch.object(io, "open", open_file), patch.multiple(os, fsync=fsync, **fakes):
+    fakes: dict[str, Any] = {name: naming(name) for name in _NAMING}
+    fakes |= {name: removing(name) for name in _REMOVING} | {"fsync": fsync}
+    with patch.object(io, "open", open_file), patch.multiple(os, **fakes):
         yield disk
 
 

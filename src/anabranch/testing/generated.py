@@ -44,7 +44,7 @@ POOLS: dict[str, tuple[str, pa.DataType, tuple[Any, ...]]] = {
 """Per kind of column its Spark type, its Arrow type, and values that engines like to confuse."""
 
 BASES_US = (1_700_000_000_000_000, 0)
-_NULL_FROM = 224
+_NULL_FROM = 208
 _BROKEN_FROM = 250
 _BROKEN_TIMES = (None, -1, -(2**62), MAX_TIME_US, 253_402_300_799_999_999, 2**62)
 _ROWS_BY_REFERENCES = {1: 40, 2: 36, 3: 18, 4: 10}
@@ -106,24 +106,25 @@ def streams(draw: st.DrawFn, *, lateness: st.SearchStrategy[int] | None = None) 
 
 
 @st.composite
-def arrivals(
-    draw: st.DrawFn, stream: Stream, size: int, *, base_us: int, broken: bool, unit_us: int = 1
-) -> pa.Table:
+def arrivals(draw: st.DrawFn, stream: Stream, size: int, *, base_us: int, broken: bool) -> pa.Table:
     """Rows of a stream in the order in which they arrive; times ascend, with some disorder."""
     kinds = [c.name for c in stream.columns if c.name in POOLS]
     width = len(kinds) + 1
     data = draw(st.binary(min_size=size * width, max_size=size * width))
     disorder = draw(st.sampled_from((12, 4, 1)))
+    pace = draw(st.sampled_from((1, 3)))
+    variety = draw(st.sampled_from((2, 3, 10)))
     times = []
     for row in range(size):
         byte = data[row * width]
         if broken and byte >= _BROKEN_FROM:
             times.append(_BROKEN_TIMES[byte % len(_BROKEN_TIMES)])
         else:
-            times.append(base_us + unit_us * (row + byte % disorder - (disorder // 2 if byte & 64 else 0)))
+            times.append(base_us + (row // pace + byte % disorder - (disorder // 2 if byte & 64 else 0)))
     arrays: dict[str, pa.Array] = {"id": pa.array(range(size), pa.int32())}
     for position, kind in enumerate(kinds, start=1):
         _, arrow, pool = POOLS[kind]
+        pool = pool[:variety]
         values = (data[row * width + position] for row in range(size))
         arrays[kind] = pa.array([None if v >= _NULL_FROM else pool[v % len(pool)] for v in values], arrow)
     arrays["ts"] = pa.array(times, pa.int64()).cast(pa.timestamp("us"))
@@ -165,13 +166,13 @@ def cases(draw: st.DrawFn, *, nothing_late: bool = False, restarts: bool = True)
     """
     declared = draw(streams(lateness=st.just(1_000) if nothing_late else None))
     by_name = {s.name: s for s in declared}
-    texts = draw(st.lists(select_texts(declared), min_size=1, max_size=3))
+    texts = draw(st.lists(select_texts(declared), min_size=2, max_size=4))
     queries = [bind_query(f"q{i}", text, by_name) for i, text in enumerate(texts)]
     most = max(len(q.refs) for q in queries)
     base = draw(st.sampled_from(BASES_US))
     broken = not nothing_late and draw(st.booleans())
     enough = _ROWS_BY_REFERENCES[most]
-    size = draw(st.sampled_from((enough // 2, enough, 3, 1)))
+    size = draw(st.sampled_from((enough, enough, enough // 2, 1)))
     rows = {s.name: draw(arrivals(s, size, base_us=base, broken=broken)) for s in declared}
     count = draw(st.sampled_from((6, 10, 8, 3, 2, 1)))
     batches = draw(batch_splits(rows, count))

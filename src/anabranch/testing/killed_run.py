@@ -162,7 +162,8 @@ def killed_run(root: Path, *, batches: int = 12, rows: int = 60, seed: int = 0) 
     SET max_blocks = 2;
     {streams}
     CREATE QUERY pairs INTO parquet '{root / "pairs"}' AS
-      SELECT a.id AS a, b.id AS b, a.v + b.v AS v FROM a [RANGE 3 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k;
+      SELECT a.id AS a, b.id AS b, a.v + b.v AS v
+      FROM a [RANGE 3 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k;
     CREATE QUERY high INTO parquet '{root / "high"}' AS SELECT id, k, ts FROM b WHERE v > 0.5;
     """
     run = KilledRun(root, work, parse_flow(text))

@@ -19,7 +19,7 @@ import xxhash
 
 from anabranch.operators.arrow_types import arrow_type
 from anabranch.operators.order import Int64s, combine_hashes
-from anabranch.plan.layout import HASH, TIME, Input, Layout, is_wide
+from anabranch.plan.layout import HASH, SEQUENCE, TIME, Input, Layout, is_wide
 from anabranch.plan.logical import Field, Stream
 from anabranch.runtime.times import MAX_TIME_US
 from anabranch.runtime.wire import DEAD, TAG, Wire, dead_tag, row_tag, tick_tag
@@ -52,7 +52,10 @@ def wire_rows(
 def wire_schema(wire: Wire) -> pa.Schema:
     lanes = [(name, arrow_type(kind)) for name, kind in wire.lanes]
     return pa.schema(
-        [(TAG, pa.int32()), (TIME, pa.int64()), (HASH, pa.int64()), *lanes, (DEAD, pa.large_string())]
+        [
+            *((TAG, pa.int32()), (TIME, pa.int64()), (HASH, pa.int64()), *lanes, (DEAD, pa.large_string())),
+            *([(SEQUENCE, pa.int64())] if wire.sequenced else []),
+        ]
     )
 
 
@@ -108,6 +111,7 @@ class _StreamRows:
         text = [None if valid else str(row) for row, valid in zip(rows, self.valid, strict=True)]
         columns |= {TAG: pa.array(tags, pa.int32()), TIME: pa.array(times), HASH: pa.array(hashes)}
         columns[DEAD] = pa.array(text, pa.large_string())
+        columns[SEQUENCE] = pa.array(np.arange(len(times)))
         return pa.table(columns).select(schema.names).cast(schema).filter(pa.array(kept))
 
     def _wanted(self, source: Input) -> Any:
@@ -115,7 +119,7 @@ class _StreamRows:
         if source.filter:
             passed = self._column(_duckdb(source.filter)).fill_null(False)
             wanted &= passed.to_numpy(zero_copy_only=False).astype(bool)
-        for key in source.route.keys:
+        for key in () if source.route.null_safe else source.route.keys:
             wanted &= self._key(key).is_valid().to_numpy(zero_copy_only=False)
         return wanted
 

@@ -12,9 +12,9 @@ from anabranch.plan.layout import HASH
 from anabranch.plan.logical import Query, Stream
 from anabranch.runtime.batch_loop import BatchLoop, BatchSummary
 from anabranch.runtime.catalog import reconcile
+from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.settings import Settings
 from anabranch.runtime.sinks import MemorySink, Sink
-from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.slot_task import SlotTask, run_slot
 from anabranch.state import PosixStorage, Storage, newest
 from anabranch.state.fence import acquire
@@ -67,6 +67,11 @@ class LocalRun:
         self._tables = tables
         number = self.next_batch if number is None else number
         return self.loop.process(number, offsets=f"batch {number}", source_id="local")
+
+    def end_of_input(self) -> list[BatchSummary]:
+        """Declare the end of input, as a run with `endOfInput` does after its last batch."""
+        self._tables = {}
+        return self.loop.end_of_input()
 
     def results(self, query: str) -> pa.Table:
         sink = self.sinks[query]

@@ -1,0 +1,169 @@
+"""Adaptation between two batches: reports become statistics, the controller decides, the loop enacts.
+
+All judgement is in `adapt`; this is the driver of those objects on Spark, as `sim` is their other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.adapt.controller import Controller
+from anabranch.adapt.events import AdaptEvent, EventKind
+from anabranch.adapt.hybrid_policy import HybridPolicy
+from anabranch.adapt.skew_buffer import row_budgets
+from anabranch.adapt.spill import SiteSpill, SpillKind, plan_spill
+from anabranch.adapt.statistics import Ints, Statistics
+from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
+from anabranch.runtime.admission import Admission, is_waiting
+from anabranch.runtime.reports import SlotReport
+from anabranch.runtime.settings import Settings
+from anabranch.state.block import BlockMeta
+
+KEPT_EVENTS = 64
+"""Events that the manifest keeps, so that a finished run can still say why."""
+ACTIVATION_GAP = 1
+"""t_gap in batches: every boundary may bring other partitions into memory."""
+
+
+class Adaptation:
+    """What a session has learnt and decided so far.
+
+    Parameters
+    ----------
+    settings
+        `rebalance`, `memory_budget_mb` and `skew_buffer_rows` count.
+    remembered
+        What `to_json` gave for the last manifest; empty in a new checkpoint.
+    """
+
+    def __init__(self, settings: Settings, remembered: Mapping[str, Any]) -> None:
+        self.settings = settings
+        self._controller = Controller.from_json(remembered.get("controller", {}), HybridPolicy.default())
+        self._spill = {int(s): SiteSpill.from_json(q) for s, q in remembered.get("spill", {}).items()}
+        self._row_budgets = {int(s): int(b) for s, b in remembered.get("rowBudgets", {}).items()}
+        self._events: deque[dict[str, Any]] = deque(remembered.get("events", ()), maxlen=KEPT_EVENTS)
+
+    def admission(self) -> Admission:
+        """What the sites may take in the next batch."""
+        spilled = frozenset(p for queues in self._spill.values() for p in queues.on_disk)
+        return Admission(dict(self._row_budgets), spilled)
+
+    def after(
+        self,
+        batch: int,
+        partition_map: PartitionMap,
+        reports: Sequence[SlotReport],
+        blocks: Sequence[BlockMeta],
+    ) -> tuple[PartitionMap, tuple[AdaptEvent, ...]]:
+        """Take note of a batch and decide what changes before the next one.
+
+        Parameters
+        ----------
+        partition_map
+            The map under which the batch ran.
+        blocks
+            What the next batch will start from.
+        """
+        statistics = self._statistics(partition_map, reports, blocks)
+        events: tuple[AdaptEvent, ...] = ()
+        if self.settings.rebalance != "off" and partition_map.sites > 1:
+            step = self._controller.step(batch, statistics, partition_map)
+            partition_map, events = step.partition_map, step.events
+        site_of = partition_map.as_array().astype(np.int64)
+        events += self._plan_memory(batch, partition_map, statistics.state_bytes, site_of)
+        self._plan_budgets(statistics, site_of)
+        self._events.extend(event.to_json() for event in events)
+        return partition_map, events
+
+    def to_json(self) -> dict[str, Any]:
+        """What the manifest must remember."""
+        return {
+            "controller": self._controller.to_json(),
+            "spill": {str(site): queues.to_json() for site, queues in self._spill.items()},
+            "rowBudgets": {str(site): budget for site, budget in self._row_budgets.items()},
+            "events": list(self._events),
+        }
+
+    def _statistics(
+        self, partition_map: PartitionMap, reports: Sequence[SlotReport], blocks: Sequence[BlockMeta]
+    ) -> Statistics:
+        busy = np.zeros(partition_map.sites)
+        rows, pairs = np.zeros(PARTITIONS, np.int64), np.zeros(PARTITIONS, np.int64)
+        for site in (s for r in reports for s in r.sites):
+            busy[site.site] = site.busy_s
+            for partition, arrived, matched in site.partitions:
+                rows[partition] += arrived
+                pairs[partition] += matched
+        spilled = np.zeros(PARTITIONS, np.bool_)
+        spilled[sorted(self.admission().spilled)] = True
+        budget = self.settings.memory_budget_mb << 20
+        return Statistics.of_batch(
+            busy,
+            rows,
+            probes=rows,
+            matches=pairs,
+            state_bytes=state_bytes(blocks),
+            pending_rows=_pending_rows(blocks),
+            on_disk=spilled,
+            memory_bytes=np.full(partition_map.sites, budget) if budget else None,
+        )
+
+    def _plan_memory(
+        self, batch: int, partition_map: PartitionMap, sizes: Ints, site_of: Ints
+    ) -> tuple[AdaptEvent, ...]:
+        """Which partitions of each site are in memory for the next batch."""
+        budget = self.settings.memory_budget_mb << 20
+        if not budget:
+            self._spill = {}
+            return ()
+        events = []
+        for site in range(partition_map.sites):
+            owned = self._spill.get(site, SiteSpill()).owning(np.flatnonzero(site_of == site))
+            queues, steps = plan_spill(owned, sizes, budget=budget, now=batch, gap=ACTIVATION_GAP)
+            self._spill[site] = queues
+            if steps:
+                out = sum(step.kind is SpillKind.SPILL for step in steps)
+                events.append(
+                    AdaptEvent(
+                        batch,
+                        EventKind.MEMORY_PLANNED,
+                        f"site {site}: {out} partitions spilled, {len(steps) - out} activated; "
+                        f"{len(queues.on_disk)} of {len(queues.on_disk) + len(queues.in_memory)} on disk",
+                        {"site": site, "spilled": out, "activated": len(steps) - out},
+                    )
+                )
+        self._spill = {s: q for s, q in self._spill.items() if s < partition_map.sites}
+        return tuple(events)
+
+    def _plan_budgets(self, statistics: Statistics, site_of: Ints) -> None:
+        """Rows a site may take, while the buffer has space; a full buffer lets everything through."""
+        waiting = int(statistics.pending_rows.sum())
+        if not self.settings.skew_buffer_rows or waiting >= self.settings.skew_buffer_rows:
+            self._row_budgets = {}
+            return
+        budgets = row_budgets(statistics, site_of)
+        self._row_budgets = {site: int(b) for site, b in enumerate(budgets) if np.isfinite(b)}
+
+
+def state_bytes(blocks: Sequence[BlockMeta]) -> Ints:
+    """Bytes of state per partition, by its share of the rows of every block."""
+    total = np.zeros(PARTITIONS, np.int64)
+    for block in blocks:
+        if block.rows and not is_waiting(block.state):
+            per_row = block.bytes / block.rows
+            for partition, rows in block.partitions:
+                total[partition] += round(rows * per_row)
+    return total
+
+
+def _pending_rows(blocks: Sequence[BlockMeta]) -> Ints:
+    pending = np.zeros(PARTITIONS, np.int64)
+    for block in blocks:
+        if is_waiting(block.state):
+            for partition, rows in block.partitions:
+                pending[partition] += rows
+    return pending

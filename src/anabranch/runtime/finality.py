@@ -1,0 +1,74 @@
+"""When rows become final, and what the end of input means for those that have not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from anabranch.operators.final_rows import Emission
+from anabranch.operators.newest_rows import Trim
+from anabranch.plan.local_plan import LocalPlan
+from anabranch.runtime.admission import is_waiting
+from anabranch.state import KEEP_ALL, Manifest
+
+
+def emissions_of(
+    plans: Sequence[LocalPlan], watermarks: Mapping[str, int | None], emitted: Mapping[str, int]
+) -> dict[str, Emission]:
+    """Per query with a window node the rows that become final in the next step.
+
+    They lie between what was emitted before and the watermark that was committed last: all in blocks,
+    because a row of the step itself is not below that watermark.
+
+    Parameters
+    ----------
+    watermarks
+        By stream, held back by rows that wait to enter a state.
+    """
+    emissions = {}
+    for plan in plans:
+        if plan.window is not None:
+            since = emitted.get(plan.query.name, KEEP_ALL)
+            watermark = watermarks[plan.query.refs[0].stream]
+            emissions[plan.query.name] = Emission(
+                since, since if watermark is None else max(since, watermark)
+            )
+    return emissions
+
+
+def trims_of(plans: Sequence[LocalPlan], emissions: Mapping[str, Emission]) -> dict[str, Trim]:
+    """Per state that needs only the newest rows of each group, which those are after the next step."""
+    uses: dict[str, list[LocalPlan]] = {}
+    for plan in plans:
+        if plan.window is not None:
+            uses.setdefault(plan.window.state, []).append(plan)
+    trims = {}
+    for state, readers in uses.items():
+        nodes = [p.window for p in readers if p.window is not None]
+        newest = [n.newest for n in nodes if n.newest is not None]
+        if len(newest) == len(nodes):
+            before = min(emissions[p.query.name].until for p in readers)
+            trims[state] = Trim(nodes[0], max(newest), before)
+    return trims
+
+
+def pending_rows(manifest: Manifest, plans: Sequence[LocalPlan]) -> bool:
+    """Whether rows wait to enter a state or to become final."""
+    if any(is_waiting(block.state) for block in manifest.blocks):
+        return True
+    newest = {s.name: s.max_ts for s in manifest.streams}
+    emitted = {q.name: q.emitted_us for q in manifest.queries}
+    for plan in plans:
+        last, until = newest.get(plan.query.refs[0].stream), emitted.get(plan.query.name)
+        if plan.window is not None and last is not None and (until is None or until <= last):
+            return True
+    return False
+
+
+def with_input_ended(manifest: Manifest) -> Manifest:
+    """The manifest with every watermark behind the newest row: what comes later at or before it is late."""
+    streams = tuple(
+        s if s.max_ts is None else replace(s, watermark=max(s.max_ts + 1, s.watermark or 0))
+        for s in manifest.streams
+    )
+    return replace(manifest, streams=streams)
