@@ -55,6 +55,11 @@ CASES: dict[str, tuple[str, type[AnabranchError], str]] = {
         "Python worker died",
     ),
     "a dead JVM": ("Py4JNetworkError: Answer from Java side is empty", RunError, "JVM has ended"),
+    "an error of a user's function": (
+        f"{TRACE}Traceback (most recent call last):\n  …\nValueError: no good\n\n\tat java…",
+        RunError,
+        "the run stopped: ValueError: no good",
+    ),
     "something else": ("something else\nand more", RunError, "the run stopped: something else"),
 }
 

@@ -1,6 +1,6 @@
 """Every generated session gives what DuckDB gives over the accepted rows: the heart of the tests.
 
-`make test` runs about 400 sessions, each of one to three queries, with restarts, other numbers of sites,
+`make test` runs about 300 sessions, each of two to four queries, with restarts, other numbers of sites,
 collisions, compaction and any join tree. `make test-slow` runs thousands. A failure prints
 the whole session and the line that replays it.
 """
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from anabranch.testing.generated import Batch, Case, Phase, batch_splits, cases, settings_of_phase
 from anabranch.testing.oracle_check import check_case, check_rows, run_case
 
-QUICK = 300
+QUICK = 240
 LONG = 5_000
 FIND_AND_SHRINK = (Stage.explicit, Stage.reuse, Stage.generate, Stage.shrink)  # explaining takes minutes
 

@@ -21,7 +21,8 @@ class MemoryPolicy:
     Of the donor's partitions, in-memory ones first (an on-disk one must be read, and its pending input
     processed, before it can move), then by falling size, the first moves that makes the two sites'
     excess more alike. A receiver may be short of memory itself: then the number of spilled partitions
-    is evened out.
+    is evened out. The gap must be `th_imb` times the partition, so that a move clearly narrows it: excess may
+    be negative, so a ratio of the two sites' excess, as for utilisation, would mean nothing.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ class MemoryPolicy:
             if size == 0 or not view.may_move(int(partition), receiver):
                 continue
             after = abs(gap - 2 * size)
-            if after * thresholds.imbalance <= gap:
+            if size * thresholds.imbalance <= gap:
                 where = "on disk" if view.on_disk[partition] else "in memory"
                 found.append(
                     Proposal(

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.bench.engine_run import EngineRun
+from anabranch.bench.native_conf import native_conf
 from anabranch.bench.peers import batch_times, count_parquet_rows
 from anabranch.testing.workloads import Workload
 
@@ -16,10 +17,7 @@ from anabranch.testing.workloads import Workload
 def spark_auction_join(
     spark: SparkSession, workload: Workload, *, auction_window: str, bid_window: str, scratch: Path
 ) -> EngineRun:
-    """Bids above the reserve of their auction, with windows as in `CREATE QUERY`, into `scratch/out`.
-
-    Spark gets as many shuffle partitions as cores: its default of 200 would make it several times slower.
-    """
+    """Bids above the reserve of their auction, with windows as in `CREATE QUERY`, into `scratch/out`."""
     auctions = _watermarked(spark, workload, "auctions").alias("a")
     bids = _watermarked(spark, workload, "bids").alias("b")
     joined = auctions.join(
@@ -30,17 +28,13 @@ def spark_auction_join(
         & (F.col("a.ts") <= F.col("b.ts") + F.expr(f"INTERVAL {bid_window}")),
     )
     result = joined.select("a.id", "a.item", "a.reserve", "b.bidder", "b.price")
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
-    try:
+    with native_conf(spark):
         began = time.perf_counter()
         writer = result.writeStream.format("parquet")
         writer = writer.option("checkpointLocation", str(scratch / "checkpoint"))
         query = writer.trigger(availableNow=True).start(str(scratch / "out"))
         query.awaitTermination()
         seconds = time.perf_counter() - began
-    finally:
-        spark.conf.set("spark.sql.shuffle.partitions", str(before))
     batches = batch_times(query)
     rows = sum(t.rows for t in batches)
     return EngineRun("Spark", seconds, rows, count_parquet_rows(scratch / "out"), batches)

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.bench.engine_run import EngineRun, Skipped
+from anabranch.bench.native_conf import native_conf
 from anabranch.bench.peers import batch_times, count_parquet_rows
 from anabranch.testing.workloads import StreamFiles, Workload
 
@@ -57,10 +58,11 @@ def spark_three_way_join(
     ids = [F.col(f"{s.name}_id") for s in workload.streams]
     began = time.perf_counter()
     try:
-        writer = joined.select(F.col(f"{first.name}_k").alias("k"), *ids).writeStream.format("parquet")
-        writer = writer.option("checkpointLocation", str(scratch / "checkpoint"))
-        query = writer.trigger(availableNow=True).start(str(scratch / "out"))
-        query.awaitTermination()
+        with native_conf(spark):
+            writer = joined.select(F.col(f"{first.name}_k").alias("k"), *ids).writeStream.format("parquet")
+            writer = writer.option("checkpointLocation", str(scratch / "checkpoint"))
+            query = writer.trigger(availableNow=True).start(str(scratch / "out"))
+            query.awaitTermination()
     except PySparkException as error:
         return Skipped(name, f"Spark cannot: {str(error).splitlines()[0]}")
     seconds = time.perf_counter() - began

@@ -24,7 +24,7 @@ def has_codes(kind: pa.DataType) -> bool:
     """Whether values of this type fit 64 bits; text, binary and long decimals do not."""
     if pa.types.is_decimal(kind):
         return bool(kind.precision <= EXACT_DIGITS)
-    return not (pa.types.is_large_string(kind) or pa.types.is_large_binary(kind))
+    return bool(pa.types.is_primitive(kind))
 
 
 def to_codes(column: pa.Array) -> Int64s:

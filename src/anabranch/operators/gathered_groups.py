@@ -13,7 +13,7 @@ from anabranch.operators.order import Int64s
 from anabranch.operators.rows import RowSet, concat_rows, int64s
 from anabranch.operators.window_bounds import window_bounds
 from anabranch.plan.aggregate import WindowNode
-from anabranch.plan.layout import HASH, TIME
+from anabranch.plan.layout import HASH, SEQUENCE, TIME
 from anabranch.plan.logical import UNBOUNDED_US
 
 _FINAL = "#final"
@@ -91,11 +91,14 @@ def _runs(block: RowSet, hashes: Int64s, earliest: int, latest: int) -> tuple[In
 
 def _gathered(rows: FinalRows, node: WindowNode, ranges: list[tuple[Int64s, Int64s]]) -> GatheredGroups:
     pieces = []
+    # Blocks of different age may differ in columns that other queries took.
+    columns = _columns(rows.blocks[0], node)
     for number, (block, (starts, ends)) in enumerate(zip(rows.blocks, ranges, strict=True)):
         at = positions_in(starts, ends)
         if len(at):
             wanted = np.isin(at, rows.position[rows.block == number])
-            pieces.append(block.batch.take(pa.array(at)).append_column(_FINAL, pa.array(wanted)))
+            taken = block.batch.select(columns).take(pa.array(at))
+            pieces.append(taken.append_column(_FINAL, pa.array(wanted)))
     batch = concat_rows(pieces)
     numbers = group_numbers(batch, node.keys)
     gathered = RowSet.sorted(
@@ -106,3 +109,9 @@ def _gathered(rows: FinalRows, node: WindowNode, ranges: list[tuple[Int64s, Int6
     final_hashes = hashes[position]
     final = FinalRows([gathered], np.zeros_like(position), position, final_hashes, times[position])
     return GatheredGroups(final, np.searchsorted(hashes, final_hashes))
+
+
+def _columns(block: RowSet, node: WindowNode) -> list[str]:
+    present = set(block.batch.schema.names)
+    arguments = (a.column for a in node.aggregates if a.column is not None)
+    return [c for c in dict.fromkeys((HASH, TIME, SEQUENCE, *node.keys, *arguments)) if c in present]

@@ -127,6 +127,8 @@ def _moment_tree(values: Any, weights: Any) -> Any:
         if weights[i] > 0:
             tree[n + i, 0] = 1.0
             tree[n + i, 1] = values[i]
+            if not np.isfinite(values[i]):
+                tree[n + i, 2] = np.nan  # in whatever order it is merged
     for i in range(n - 1, 0, -1):
         tree[i] = tree[2 * i]
         _merge_moments(tree, i, tree, 2 * i + 1)

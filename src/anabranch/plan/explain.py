@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from anabranch.plan.aggregate import WindowNode
 from anabranch.plan.layout import Layout, RoutedQuery
 from anabranch.plan.local_plan import JoinNode, LeafNode, LocalNode, LocalPlan
-from anabranch.plan.logical import UNBOUNDED_US, Ref
+from anabranch.plan.logical import UNBOUNDED_US, Grouping, Ref
 
 
 def explain(layout: Layout, routed: RoutedQuery, plan: LocalPlan, *, sites: int) -> str:
@@ -13,20 +14,29 @@ def explain(layout: Layout, routed: RoutedQuery, plan: LocalPlan, *, sites: int)
     lines = [f"query {query.name}"]
     for ref in query.refs:
         state = layout.inputs[routed.input_of(ref.alias)].state
-        kept = f", kept in state {state}" if len(query.refs) > 1 else ""
-        lines.append(f"  {ref.alias}: {ref.stream} {_window(ref)}{kept}")
+        kept = f", kept in state {state}" if len(query.refs) > 1 or query.grouping else ""
+        lines.append(f"  {ref.alias}: {ref.stream} {_window(ref, query.grouping)}{kept}")
         if ref.filter:
             lines.append(f"     filtered at ingest: {ref.filter}")
     for number, key_class in enumerate(query.classes):
         members = " = ".join(f"{m.alias}.{m.field.sql}" for m in key_class.members)
         lines.append(f"  key {number}: {members} ({key_class.type})")
+    for number, key in enumerate(query.grouping.keys if query.grouping else ()):
+        lines.append(f"  group key {number}: {key.hashed.sql} ({key.hashed.type})")
     lines.append(f"  routing: {_routing(routed, sites)}")
     lines.append("  plan:")
-    lines += _tree(plan.root, plan, indent="    ")
+    if plan.window is not None:
+        lines.append(f"    {_grouped(plan.window)}")
+    lines += _tree(plan.root, plan, indent="    " if plan.window is None else "      ")
     return "\n".join(lines)
 
 
 def _routing(routed: RoutedQuery, sites: int) -> str:
+    grouping = routed.query.grouping
+    if grouping is not None and not grouping.keys:
+        return "one site, because without GROUP BY all rows are one group"
+    if grouping is not None:
+        return f"hash of all group keys, partitioned over {sites} sites"
     if len(routed.query.refs) == 1:
         return f"rows are spread over {sites} sites; no state"
     if routed.routing:
@@ -37,7 +47,17 @@ def _routing(routed: RoutedQuery, sites: int) -> str:
     return "one site, because there is no equality between the streams"
 
 
-def _window(ref: Ref) -> str:
+def _grouped(node: WindowNode) -> str:
+    what = (
+        "distinct rows" if node.distinct else f"aggregate {', '.join(map(str, node.aggregates)) or 'groups'}"
+    )
+    having = f", having {node.having}" if node.having else ""
+    return f"{what}: one result per row, over the window that ends at it, when the row is final{having}"
+
+
+def _window(ref: Ref, grouping: Grouping | None) -> str:
+    if grouping is not None and grouping.rows is not None:
+        return f"[ROWS {grouping.rows}]"
     if ref.window_us >= UNBOUNDED_US:
         return "[RANGE UNBOUNDED]"
     return "[NOW]" if ref.window_us == 0 else f"[RANGE {ref.window_us / 1e6:g} SECONDS]"

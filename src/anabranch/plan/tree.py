@@ -50,7 +50,9 @@ def parse_plan(text: str) -> Plan:
     tokens = text.replace("(", " ( ").replace(")", " ) ").split()
 
     def node() -> Plan:
-        token = tokens.pop(0)
+        token = tokens.pop(0) if tokens else ")"
+        if token == ")":
+            raise ValueError(f"{text!r} is not a plan: every join has two sides in parentheses")
         if token != "(":
             return Leaf(token)
         left, right = node(), node()

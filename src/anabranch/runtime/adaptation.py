@@ -15,7 +15,7 @@ from anabranch.adapt.controller import Controller
 from anabranch.adapt.events import AdaptEvent, EventKind
 from anabranch.adapt.hybrid_policy import HybridPolicy
 from anabranch.adapt.skew_buffer import row_budgets
-from anabranch.adapt.spill import SiteSpill, SpillKind, plan_spill
+from anabranch.adapt.spill import SiteSpill, SpillKind, SpillStep, plan_spill
 from anabranch.adapt.statistics import Ints, Statistics
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
 from anabranch.runtime.admission import Admission, is_waiting
@@ -25,8 +25,6 @@ from anabranch.state.block import BlockMeta
 
 KEPT_EVENTS = 64
 """Events that the manifest keeps, so that a finished run can still say why."""
-ACTIVATION_GAP = 1
-"""t_gap in batches: every boundary may bring other partitions into memory."""
 
 
 class Adaptation:
@@ -122,8 +120,12 @@ class Adaptation:
             return ()
         events = []
         for site in range(partition_map.sites):
-            owned = self._spill.get(site, SiteSpill()).owning(np.flatnonzero(site_of == site))
-            queues, steps = plan_spill(owned, sizes, budget=budget, now=batch, gap=ACTIVATION_GAP)
+            queues = self._spill.get(site, SiteSpill()).owning(np.flatnonzero(site_of == site))
+            steps: list[SpillStep] = []
+            # Flux activates one partition at a time; at a boundary all that are in memory can be exchanged.
+            for _ in range(max(1, len(queues.in_memory))):
+                queues, more = plan_spill(queues, sizes, budget=budget, now=batch, gap=0)
+                steps += more
             self._spill[site] = queues
             if steps:
                 out = sum(step.kind is SpillKind.SPILL for step in steps)

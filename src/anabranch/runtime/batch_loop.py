@@ -20,7 +20,7 @@ from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.logical import Stream
 from anabranch.runtime.adaptation import Adaptation
-from anabranch.runtime.admission import OPEN, entered_state, is_waiting
+from anabranch.runtime.admission import entered_state, is_waiting
 from anabranch.runtime.catalog import Catalog
 from anabranch.runtime.finality import emissions_of, pending_rows, trims_of, with_input_ended
 from anabranch.runtime.laps import Laps
@@ -130,6 +130,14 @@ class BatchLoop:
             return BatchSummary(self.manifest, (), {}, replayed=True)
         return self._run(batch, 0, offsets=offsets, source_id=source_id)
 
+    def drain(self) -> list[BatchSummary]:
+        """Let rows that wait enter, in steps of the last batch without new rows."""
+        steps = []
+        while self.manifest is not None and any(is_waiting(b.state) for b in self.manifest.blocks):
+            at = self.manifest
+            steps.append(self._run(at.batch, at.step + 1, offsets=at.offsets, source_id=at.source_id))
+        return steps
+
     def end_of_input(self) -> list[BatchSummary]:
         """Declare that nothing at or before the newest times will come any more.
 
@@ -218,7 +226,9 @@ class BatchLoop:
             blocks=blocks + waiting,
             merges=self._merges(blocks, plans, slots),
             quota_pairs=self._settings.quota_pairs,
-            admission=OPEN if step else self._adaptation.admission(),
+            admission=self._adaptation.admission(),
+            spillable=frozenset(states_of(p for p in plans if p.window is None))
+            - states_of(p for p in plans if p.window is not None),
             emissions=emissions,
             trims=trims_of(plans, emissions),
         )

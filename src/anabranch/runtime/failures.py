@@ -21,8 +21,16 @@ def explain_failure(error: BaseException) -> AnabranchError:
     for pattern, explain in _CAUSES:
         if found := re.search(pattern, text, re.DOTALL):
             return explain(found)
+    return RunError(f"the run stopped: {_gist(error)}. {_REPEATED}")
+
+
+def _gist(error: BaseException) -> str:
+    """The line that says most: the exception of a Python worker if there is one, else the first."""
+    raised = re.findall(
+        r"^(?!org\.|java\.|scala\.|py4j\.)[\w.]+(?:Error|Exception): [^\n]+", str(error), re.M
+    )
     first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return RunError(f"the run stopped: {first.strip()}. {_REPEATED}")
+    return str(raised[-1] if raised else first).strip().rstrip(".")
 
 
 _REPEATED = "The state is at the last committed batch: start again, and the batch under way is repeated"
@@ -64,7 +72,7 @@ _CAUSES: tuple[tuple[str, Explain], ...] = (
         _says("a disk is full {0}: free space where the checkpoint, the sink or Spark's local directory lie"),
     ),
     (
-        r"(Permission denied|Read-only file system|Operation not permitted|Not a directory)"
+        r"(Permission denied|Read-only file system|Operation not permitted|Not a directory|File exists)"
         r"(?:[^\n]*?'([^'\n]*)')?",
         _says("{0} {1}: let this user write there"),
     ),

@@ -142,7 +142,10 @@ def _micros(stream: Stream) -> str:
     kind = next(c.type for c in stream.columns if c.name.lower() == stream.time.lower())
     time = _quote(stream.time)
     if kind == "timestamp_ntz":
-        return f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01', {time})"
+        # timestampdiff would go by way of the session's zone, where an hour a year does not exist.
+        days = f"try_multiply(CAST(unix_date(CAST({time} AS DATE)) AS BIGINT), 86400000000L)"
+        seconds = f"(hour({time}) * 3600 + minute({time}) * 60 + extract(SECOND FROM {time}))"
+        return f"try_add({days}, CAST({seconds} * 1000000 AS BIGINT))"
     return time if kind == "bigint" else f"unix_micros({time})"
 
 

@@ -48,6 +48,8 @@ def progress_of(summary: BatchSummary, *, rows_before: int) -> dict[str, Any]:
                 "rows": s.rows,
                 "pairs": s.pairs,
                 "results": s.results,
+                "stateBytes": s.state_bytes,
+                "partitions": [list(p) for p in s.partitions],
             }
             for s in sites
         ],

@@ -27,6 +27,8 @@ class SiteReport:
     rows: int = 0
     pairs: int = 0
     results: int = 0
+    state_bytes: int = 0
+    """State that it worked on."""
     partitions: tuple[tuple[int, int, int], ...] = ()
     """(partition, new rows, pairs) of the partitions that had any."""
 

@@ -41,29 +41,26 @@ class Run:
     def attach(self, query: StreamingQuery) -> None:
         self._query = query
 
-    def end_input_when_done(self, end: Callable[[], list[BatchSummary]]) -> None:
-        """Declare the end of input once the run has read everything, unless it is stopped or fails."""
+    def finish_when_done(self, finish: Callable[[], list[BatchSummary]]) -> None:
+        """Take the last steps once the run has read everything, unless it is stopped or fails."""
 
-        def wait_and_end() -> None:
+        def wait_and_finish() -> None:
             with suppress(PySparkException):  # told by exception()
                 self.streamingQuery.awaitTermination()
             if self._stopped or self._failure is not None or self.streamingQuery.exception() is not None:
                 return
             try:
-                self._note_end(end())
+                for step in finish():
+                    self._progress.append(progress_of(step, rows_before=_rows(step.manifest)))
+                    rows = sum(file.rows for file in step.manifest.results)
+                    message = f"a step without new rows: {rows:,} results"
+                    self.events.append(Event(step.manifest.batch, "finishing", message))
+                    self._note_events(step, set())
             except BaseException as error:
                 self._failure = error
 
-        self._ending = threading.Thread(target=wait_and_end, name="anabranch-end-of-input", daemon=True)
+        self._ending = threading.Thread(target=wait_and_finish, name="anabranch-finish", daemon=True)
         self._ending.start()
-
-    def _note_end(self, steps: list[BatchSummary]) -> None:
-        for step in steps:
-            manifest = step.manifest
-            self._progress.append(progress_of(step, rows_before=_rows(manifest)))
-            rows = sum(file.rows for file in manifest.results)
-            message = f"every row is final; results of those that were not yet: {rows:,}"
-            self.events.append(Event(manifest.batch, "input_ended", message))
 
     def process(self, batch: int, *, offsets: str, source_id: str) -> None:
         """Run one micro-batch; Spark calls it."""
@@ -73,7 +70,8 @@ class Run:
         try:
             summary = self._loop.process(batch, offsets=offsets, source_id=source_id)
         except BaseException as error:
-            self._failure = error
+            if not self._stopped:  # whoever stops a run interrupts its batch
+                self._failure = error
             raise
         self._progress.append(progress_of(summary, rows_before=rows_before))
         self._note_events(summary, failed_before)
@@ -98,7 +96,10 @@ class Run:
 
     @property
     def isActive(self) -> bool:
-        return self.streamingQuery.isActive or (self._ending is not None and self._ending.is_alive())
+        active = self.streamingQuery.isActive or (self._ending is not None and self._ending.is_alive())
+        if not active:
+            self._fence.release()  # for those who ask again and again instead of waiting
+        return active
 
     @property
     def status(self) -> dict[str, Any]:

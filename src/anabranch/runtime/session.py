@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.errors import ConfigError
@@ -16,6 +18,7 @@ from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Column, Connector, Flow, Query, Stream
 from anabranch.runtime.batch_loop import BatchLoop, BatchSummary
 from anabranch.runtime.catalog import Catalog, explain_query, reconcile
+from anabranch.runtime.failures import explain_failure
 from anabranch.runtime.ingest import ingest
 from anabranch.runtime.run import Run
 from anabranch.runtime.settings import CONF_PREFIX, Settings
@@ -45,7 +48,9 @@ class Session:
         Any of `Settings`, such as `sites=8`; Spark conf keys `spark.anabranch.*` set the rest.
     """
 
-    def __init__(self, spark: SparkSession, checkpoint: str | os.PathLike[str], **settings: int) -> None:
+    def __init__(
+        self, spark: SparkSession, checkpoint: str | os.PathLike[str], **settings: int | str
+    ) -> None:
         self.spark = spark
         self.checkpoint = Path(checkpoint).absolute()
         self._given = {name: str(value) for name, value in settings.items()}
@@ -112,8 +117,10 @@ class Session:
                 catalog = reconcile(streams, tuple(self._queries.values()), manifest, sources_by_name=by_name)
                 check_sources(catalog, manifest.catalog if manifest else {})
                 return self._start(catalog, settings, storage, fence, frames, trigger)
-            except BaseException:
+            except BaseException as error:
                 fence.release()
+                if isinstance(error, PySparkException | Py4JError):
+                    raise explain_failure(error) from error
                 raise
 
     def _start(
@@ -149,13 +156,13 @@ class Session:
             "checkpointLocation", str(self.checkpoint / SPARK_CHECKPOINT)
         )
         run.attach((writer.trigger(**trigger) if trigger else writer).start())
-        if settings.end_of_input == "true":
+        if trigger.get("availableNow"):
 
-            def end() -> list[BatchSummary]:
+            def finish() -> list[BatchSummary]:
                 rows[:] = [_no_rows(self.spark, frame)]
-                return loop.end_of_input()
+                return loop.drain() + (loop.end_of_input() if settings.end_of_input == "true" else [])
 
-            run.end_input_when_done(end)
+            run.finish_when_done(finish)
         return run
 
     def explain(self, name: str) -> str:

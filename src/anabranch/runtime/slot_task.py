@@ -25,14 +25,14 @@ from anabranch.operators.window_distinct import WindowDistinct
 from anabranch.operators.window_join import QuotaExceeded, WindowJoin
 from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME, TIME, Layout
 from anabranch.plan.local_plan import LocalPlan
-from anabranch.runtime.admission import OPEN, Admission, admit, waiting_state
+from anabranch.runtime.admission import OPEN, Admission, admit, is_waiting, waiting_state
 from anabranch.runtime.arrivals import Arrivals
 from anabranch.runtime.laps import Laps
 from anabranch.runtime.reports import SiteReport, SlotReport
 from anabranch.runtime.staging import ResultWriter, write_dead_letters
 from anabranch.runtime.wire import Wire
 from anabranch.state.block import BlockMeta, unique_part, write_block
-from anabranch.state.block_cache import open_block
+from anabranch.state.block_cache import block_cache, open_block
 from anabranch.state.layout import BLOCKS
 
 
@@ -60,6 +60,8 @@ class SlotTask:
     """Groups of blocks to compact in passing."""
     quota_pairs: int
     admission: Admission = OPEN
+    spillable: frozenset[str] = frozenset()
+    """States of which spilled partitions are left alone; those of aggregates are always read."""
     emissions: Mapping[str, Emission] = field(default_factory=dict)
     """By query that emits rows once they are final: which are, in this step."""
     trims: Mapping[str, Trim] = field(default_factory=dict)
@@ -112,6 +114,9 @@ class _SlotRun:
             self._write_block(waiting_state(self.task.layout.inputs[source].state), rows, TIME)
         self._laps.mark("write blocks")
         self._compact()
+        if self.task.admission.spilled:  # keep no more mapped than the sites may work on
+            _opened.clear()
+            block_cache(self.task.checkpoint / BLOCKS).retain(())
         self._laps.mark("compact")
         if arrivals.dead:
             name = f"dead-b{self.task.batch:010d}-s{self.slot:03d}-{self.unique}.parquet"
@@ -168,7 +173,8 @@ class _SlotRun:
             report = SiteReport(site)
             rows = self._rows_of_site(site, new)
             mine = self._partitions_of(site)
-            states = {state: [b.rows for b in blocks if b.partitions & mine] for state, blocks in old.items()}
+            blocks = [b for found in old.values() for b in found if b.partitions & mine]
+            states = self._states_of(report, [b for b in blocks if not is_waiting(b.meta.state)])
             report.rows = sum(len(r) for r in rows.values())
             pairs = np.zeros(PARTITIONS, dtype=np.int64)
             for plan in self.task.plans[site]:
@@ -182,6 +188,21 @@ class _SlotRun:
         for writer in writers.values():
             self.report.results.extend(writer.close())
         return kept
+
+    def _states_of(self, report: SiteReport, blocks: Iterable[_OpenBlock]) -> dict[str, list[RowSet]]:
+        """Row sets by state; while partitions are spilled, private copies of those in memory."""
+        states: dict[str, list[RowSet]] = {}
+        spilled = sorted(self.task.admission.spilled)
+        mine = self.site_of == report.site
+        mine[spilled] = False
+        for block in blocks:
+            rows = block.rows
+            if spilled and block.meta.state in self.task.spillable:
+                rows = RowSet(_rows_in(rows.batch, mine))
+            share = rows.rows_per_partition()[mine].sum() / max(block.meta.rows, 1)
+            report.state_bytes += round(block.meta.bytes * share)
+            states.setdefault(block.meta.state, []).append(rows)
+        return states
 
     def _run_plan(
         self,

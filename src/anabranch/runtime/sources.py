@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -78,9 +79,8 @@ def _open(spark: SparkSession, stream: Stream, *, by_name: bool) -> DataFrame:
         reader = reader.name(source_name(stream.name))
     try:
         return reader.schema(schema).load(stream.source.path)
-    except PySparkException as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"stream {stream.name!r} cannot be opened: {reason}") from error
+    except (PySparkException, Py4JError) as error:
+        raise ConfigError(f"stream {stream.name!r} cannot be opened: {_reason(error)}") from error
 
 
 def source_name(stream: str) -> str:
@@ -90,6 +90,12 @@ def source_name(stream: str) -> str:
     ('stream_orders', 'stream_gr_f6__df_e')
     """
     return "stream_" + re.sub(r"[^A-Za-z0-9]", lambda c: "_" if c[0] == "_" else f"_{ord(c[0]):x}_", stream)
+
+
+def _reason(error: Exception) -> str:
+    """The line with Spark's error class, or the first one."""
+    found = re.search(r"\[[A-Z][A-Z_.]+\] ([^\n]+?)(?: SQLSTATE|\n|$)", str(error))
+    return found[1] if found else str(error).splitlines()[0]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -33,6 +33,11 @@ def check_spark_checkpoint(checkpoint: Path, manifest: Manifest | None) -> None:
             f"the checkpoint's state is at batch {manifest.batch}, but Spark's own checkpoint {folder} was "
             "deleted. Going on would repeat rows: restore that folder, or start with a new checkpoint"
         )
+    if _source_id(folder) != manifest.source_id:
+        raise StateError(
+            f"the state is at batch {manifest.batch}, but Spark's own checkpoint {folder} was replaced by "
+            "that of another run. Restore both from the same moment, or start with a new checkpoint"
+        )
     if manifest.batch not in (committed, committed + 1):
         raise StateError(
             f"Spark has finished batch {committed}, but the state is at batch {manifest.batch}: one of the "
@@ -45,11 +50,21 @@ def spark_position(checkpoint: Path, batch: int) -> tuple[str, str]:
     folder = checkpoint / SPARK_CHECKPOINT
     try:
         offsets = (folder / "offsets" / str(batch)).read_text().split("\n")
-        source_id = json.loads((folder / "metadata").read_text())["id"]
-    except (OSError, ValueError, KeyError) as error:
-        raise StateError(
-            f"Spark's own checkpoint {folder} cannot be read: {error}. Restore the whole checkpoint from a "
-            "copy, or start with a new one"
-        ) from error
+    except (OSError, ValueError) as error:
+        raise _unreadable(folder, error) from error
     # Line 0 is the format's version, line 1 holds the time and confs of the batch.
-    return xxhash.xxh3_64_hexdigest("\n".join(offsets[2:]).encode()), source_id
+    return xxhash.xxh3_64_hexdigest("\n".join(offsets[2:]).encode()), _source_id(folder)
+
+
+def _source_id(folder: Path) -> str:
+    try:
+        return str(json.loads((folder / "metadata").read_text())["id"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _unreadable(folder, error) from error
+
+
+def _unreadable(folder: Path, error: Exception) -> StateError:
+    return StateError(
+        f"Spark's own checkpoint {folder} cannot be read: {error}. Restore the whole checkpoint from a copy, "
+        "or start with a new one"
+    )

@@ -31,9 +31,9 @@ class DiskModel:
         """Sum of the times at which these rows arrived."""
         self._gap = np.full(sites, 0.0)
 
-    def settle(self, site_of: Ints) -> None:
-        """Take note of moves."""
-        self.queues = [q.owning(np.flatnonzero(site_of == s)) for s, q in enumerate(self.queues)]
+    def settle(self, site_of: Ints, moving: Flags) -> None:
+        """Take note of moves. What is on the move belongs to no site's queues: nobody may spill it."""
+        self.queues = [q.owning(np.flatnonzero((site_of == s) & ~moving)) for s, q in enumerate(self.queues)]
 
     def needs_attention(self, site_of: Ints, memory: Floats) -> Ints:
         """Sites with something on disk, or more state than memory."""

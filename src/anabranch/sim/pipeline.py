@@ -134,14 +134,14 @@ class Pipeline:
             now=now,
         )
         self.exchange.under_way -= taken
-        if self.stage.spills:
-            self._mind_memory(now)
         self.clock.advance()
         self._control(taken)
+        if self.stage.spills:  # after moves: a site hands partitions over between two accesses of its disk
+            self._mind_memory(self.clock.now)
 
     def _mind_memory(self, now: float) -> None:
         for site in self.sites.disk.needs_attention(self._site_of, self._memory):
-            if self.sites.stall_s[site] <= 0:
+            if self.sites.stall_s[site] < self.clock.tick_s:  # between two accesses
                 self.sites.stall_s[site] += self.sites.disk.act(
                     int(site), budget=float(self._memory[site]), now=now
                 )
@@ -166,8 +166,9 @@ class Pipeline:
             assert isinstance(step.partition_map, WideMap)
             self.partition_map = step.partition_map
             self._site_of = self.partition_map.as_array().astype(np.int64)
-            self.sites.disk.settle(self._site_of)
         self._order(step.orders, now)
+        if self.stage.spills and (finished or step.orders):
+            self.sites.disk.settle(self._site_of, self.mover.stalled)
 
     def _order(self, orders: tuple[Move, ...], now: float) -> None:
         if not orders:

@@ -87,7 +87,9 @@ class Sites:
 
     def _share_out(self, rows: Ints, capacity: Floats, site_of: Ints) -> Ints:
         by_site = sum_by_site(rows, site_of, self._cluster.sites)
-        share = np.minimum(1.0, capacity / np.maximum(by_site, 1.0))
+        share = np.clip(
+            capacity / np.maximum(by_site, 1.0), 0.0, 1.0
+        )  # rounding may have used a row too many
         return take_evenly(rows, share[site_of], phase=self._rng.random())
 
     def _arrivals(

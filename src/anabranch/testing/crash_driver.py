@@ -45,12 +45,16 @@ STEPS: dict[str, tuple[Any, str, str]] = {
     "all results published": (BatchLoop, "_publish_results", "after"),
     "garbage about to be collected": (batch_loop, "collect_garbage", "before"),
     "back to Spark": (Run, "process", "after"),
+    "input about to be ended": (BatchLoop, "end_of_input", "before"),
 }
 """Name of a step → what is replaced, and on which side of it the process dies."""
 
 
 def die_at(step: str, batch: int, *, group: bool) -> None:
-    """Replace a function so that this process is killed there, in that batch or a later one."""
+    """Replace a function so that this process is killed there, in that batch or a later one.
+
+    Batch -1 is any, also a further step of a batch that another process has run.
+    """
     owner, name, side = STEPS[step]
     real = getattr(owner, name)
 

@@ -1,8 +1,9 @@
 """A small session without Spark that can be killed, restarted and judged thousands of times.
 
-Two streams with late and broken rows, a join and a filter into parquet sinks, two slots and three
-sites, compaction and garbage collection in every batch or two. `Spark` here is a list of batches: after a
-crash the batch that it did not see finished comes again under its old number.
+Two streams with late and broken rows, a join, a filter and an aggregate into parquet sinks, two slots and
+three sites, compaction and garbage collection in every batch or two, the end of input declared at the end.
+`Spark` here is a list of batches: after a crash the batch that it did not see finished comes again under its
+old number.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -31,6 +32,7 @@ from anabranch.language.oracle_sql import oracle_sql, oracle_table
 from anabranch.plan.layout import HASH
 from anabranch.plan.logical import Column, Query, Stream
 from anabranch.runtime import batch_loop, slot_task
+from anabranch.runtime.batch_loop import BatchSummary
 from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.settings import Settings
 from anabranch.runtime.sinks import ParquetSink
@@ -50,7 +52,8 @@ ROWS = 5
 """Rows per stream and batch."""
 MAX_CRASHES = 3
 LATENESS_US = 1_000_000
-SETTINGS = Settings(sites=3, slots=2, max_blocks=1, keep_manifests=2)
+SETTINGS = Settings(sites=3, slots=2, max_blocks=1, keep_manifests=2, rebalance="off")
+"""Without rebalancing, which goes by measured time, a seed always gives the same run."""
 COLLECT_EVERY = 2
 
 _COLUMNS = (Column("id", "bigint"), Column("k", "bigint"), Column("ts", "timestamp"))
@@ -66,6 +69,7 @@ def queries() -> tuple[Query, ...]:
     texts = {
         "pairs": "SELECT a.id AS a, b.id AS b FROM a [RANGE 3 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k",
         "ones": "SELECT id, k FROM a WHERE k = 1",
+        "counts": "SELECT k, count(*) AS n FROM b [RANGE 2 SECONDS] GROUP BY k",
     }
     return tuple(bind_query(name, text, STREAMS) for name, text in texts.items())
 
@@ -155,21 +159,28 @@ class CrashRun(LocalRun):
 
     def __init__(self, root: Path, tricks: Tricks) -> None:
         self.tricks = tricks
+        self._ended = False
         sinks = {q.name: ParquetSink(root / q.name) for q in queries()}
         super().__init__(root / "ck", tuple(STREAMS.values()), queries(), sinks=sinks, settings=SETTINGS)
 
+    def end_of_input(self) -> list[BatchSummary]:
+        self._ended = True
+        return super().end_of_input()
+
     def _execute(self, task: SlotTask) -> list[SlotReport]:
-        rows = _rows_by_slot(task, self)
+        rows = _rows_by_slot(task, self, {} if self._ended else batch(task.batch))
         return [self.tricks.run(task, slot, rows[slot]) for slot in range(task.slots)]
 
 
 _wire: dict[object, tuple[list[pa.RecordBatch], ...]] = {}
 
 
-def _rows_by_slot(task: SlotTask, run: LocalRun) -> tuple[list[pa.RecordBatch], ...]:
-    key = (task.batch, task.slots, task.partition_map.site_of_partition)
+def _rows_by_slot(
+    task: SlotTask, run: LocalRun, tables: Mapping[str, pa.Table]
+) -> tuple[list[pa.RecordBatch], ...]:
+    key = (task.batch if tables else None, task.slots, task.partition_map.site_of_partition)
     if key not in _wire:
-        rows = wire_rows(run.loop.layout, run.loop.wire, run.streams, batch(task.batch))
+        rows = wire_rows(run.loop.layout, run.loop.wire, run.streams, tables)
         slot_of = task.partition_map.slot_of_partition(task.slots)
         slots = [slot_of[p] for p in partition_of(rows.column(HASH).to_numpy())]
         masks = [pa.array([s == slot for s in slots], pa.bool_()) for slot in range(task.slots)]
@@ -185,24 +196,33 @@ class World:
     tricks: Tricks = field(default_factory=lambda: Tricks(random.Random(0)))
     done: int = 0
     """Batches that Spark saw finished."""
+    batches: int = BATCHES
+    """Batches until the end of input."""
+    ended: bool = False
+    """Whether the end of input was declared, and the process lived to see it."""
 
-    def session(self, batches: int = BATCHES, forget: Callable[[], bool] = lambda: False) -> None:
+    def session(self, batches: int | None = None, forget: Callable[[], bool] = lambda: False) -> None:
         """One life of the process: start, run batches until all are done or it dies.
 
         Parameters
         ----------
+        batches
+            Stop before this one. Without it, run all and declare the end of input.
         forget
             Whether the process dies after a batch returned and before Spark noted it.
         """
         forget_processes_memory()
         run = CrashRun(self.root, self.tricks)
         try:
-            while self.done < batches:
+            while self.done < (self.batches if batches is None else batches):
                 run.batch({}, number=self.done)
                 if forget():
                     return
                 self.done += 1
                 self.tricks.wake_zombies()
+            if batches is None:
+                run.end_of_input()
+                self.ended = True
         finally:
             run.close()
 
@@ -239,15 +259,17 @@ def crash_and_recover(root: Path, seed: int, *, steps: int) -> int:
     """
     draw = random.Random(seed)
     tricks = Tricks(draw, rerun=draw.choice([0.0, 0.0, 0.3]), linger=draw.choice([0.0, 0.0, 0.3]))
-    world = World(root, tricks)
+    world = World(root, tricks, batches=FAULT_BATCHES)
     forgetful = draw.choice([0.0, 0.0, 0.3])
     crashes = 0
     most = draw.choice([1, 1, MAX_CRASHES])
-    disk = Disk(root, seed % steps + 1, list(DiskFault)[seed // steps % len(DiskFault)], seed)
-    while world.done < FAULT_BATCHES:
+    faults = list(DiskFault)
+    step, fault = divmod(seed * 997 % (len(faults) * steps), len(faults))  # 997: any few seeds are spread out
+    disk = Disk(root, step + 1, faults[fault], seed)
+    while not world.ended:
         try:
             with failing_disk(disk):
-                world.session(FAULT_BATCHES, forget=lambda: draw.random() < forgetful)
+                world.session(forget=lambda: draw.random() < forgetful)
         except SimulatedCrash:
             crashes += 1
         crash_at = draw.randint(1, steps // 2) if crashes < most else None
@@ -258,10 +280,10 @@ def crash_and_recover(root: Path, seed: int, *, steps: int) -> int:
 
 def count_steps(root: Path) -> int:
     """Changes to the disk of a run without faults, which must be right, too."""
-    world = World(root)
+    world = World(root, batches=FAULT_BATCHES)
     disk = Disk(root)
     with often_collected(), failing_disk(disk):
-        world.session(FAULT_BATCHES)
+        world.session()
     assert_same(world.result(), expected(FAULT_BATCHES), "no faults")
     return len(disk.steps)
 

@@ -154,7 +154,9 @@ def settings_of_phase(draw: st.DrawFn) -> Settings:
 
 
 @st.composite
-def cases(draw: st.DrawFn, *, nothing_late: bool = False, restarts: bool = True) -> Case:
+def cases(
+    draw: st.DrawFn, *, nothing_late: bool = False, restarts: bool = True, on_spark: bool = False
+) -> Case:
     """A whole session.
 
     Parameters
@@ -163,10 +165,13 @@ def cases(draw: st.DrawFn, *, nothing_late: bool = False, restarts: bool = True)
         Every row arrives in time, however the rows are split into batches.
     restarts
         Whether the session restarts with other sites, and queries come and go.
+    on_spark
+        Few batches, because they take long there; expressions of one stream, because only Spark
+        evaluates them all; the same queries after a restart.
     """
     declared = draw(streams(lateness=st.just(1_000) if nothing_late else None))
     by_name = {s.name: s for s in declared}
-    texts = draw(st.lists(select_texts(declared), min_size=2, max_size=4))
+    texts = draw(st.lists(select_texts(declared, computed=on_spark), min_size=2, max_size=4))
     queries = [bind_query(f"q{i}", text, by_name) for i, text in enumerate(texts)]
     most = max(len(q.refs) for q in queries)
     base = draw(st.sampled_from(BASES_US))
@@ -174,11 +179,11 @@ def cases(draw: st.DrawFn, *, nothing_late: bool = False, restarts: bool = True)
     enough = _ROWS_BY_REFERENCES[most]
     size = draw(st.sampled_from((enough, enough, enough // 2, 1)))
     rows = {s.name: draw(arrivals(s, size, base_us=base, broken=broken)) for s in declared}
-    count = draw(st.sampled_from((6, 10, 8, 3, 2, 1)))
+    count = draw(st.sampled_from((3, 4) if on_spark else (6, 10, 8, 3, 2, 1)))
     batches = draw(batch_splits(rows, count))
     return Case(
         declared,
-        draw(_phases(queries, batches, restarts=restarts)),
+        draw(_phases(queries, batches, restarts=restarts, queries_change=not on_spark)),
         wide_hash_bits=draw(st.sampled_from((64, 9, 1))),
         chunk_pairs=draw(st.sampled_from((1 << 20, 1, 3))),
         flush_rows=draw(st.sampled_from((1 << 20, 5))),
@@ -189,12 +194,20 @@ def cases(draw: st.DrawFn, *, nothing_late: bool = False, restarts: bool = True)
 
 @st.composite
 def _phases(
-    draw: st.DrawFn, queries: list[Query], batches: tuple[Batch, ...], *, restarts: bool
+    draw: st.DrawFn,
+    queries: list[Query],
+    batches: tuple[Batch, ...],
+    *,
+    restarts: bool,
+    queries_change: bool,
 ) -> tuple[Phase, ...]:
-    inner = st.lists(st.integers(1, max(1, len(batches) - 1)), max_size=2, unique=True)
+    most = 2 if queries_change else 1
+    inner = st.lists(st.integers(1, max(1, len(batches) - 1)), min_size=2 - most, max_size=most, unique=True)
     bounds = [0, *sorted(draw(inner)), len(batches)] if restarts and len(batches) > 1 else [0, len(batches)]
     number = len(bounds) - 1
-    lives = {q.name: draw(_lives(number)) if i else (0, number) for i, q in enumerate(queries)}
+    lives = {
+        q.name: draw(_lives(number)) if i and queries_change else (0, number) for i, q in enumerate(queries)
+    }
     phases = []
     for i in range(number):
         running = [q for q in queries if lives[q.name][0] <= i < lives[q.name][1]]

@@ -34,21 +34,32 @@ class _From:
 
 
 @st.composite
-def select_texts(draw: st.DrawFn, streams: Sequence[Stream], *, most_references: int = 4) -> str:
-    """A SELECT with one to four references, self-joins included."""
-    number = draw(st.sampled_from([n for n in (2, 2, 2, 3, 3, 1, 4) if n <= most_references]))
+def select_texts(draw: st.DrawFn, streams: Sequence[Stream], *, computed: bool = False) -> str:
+    """A SELECT with one to four references, self-joins included.
+
+    Parameters
+    ----------
+    computed
+        Also expressions of one stream: computed keys, filters and columns.
+    """
+    number = draw(st.sampled_from((2, 3, 2, 3, 3, 1, 4)))
     refs = [_From(alias, draw(st.sampled_from(streams))) for alias in ALIASES[:number]]
     windows = [draw(st.sampled_from(_WINDOWS)) if number > 1 else "" for _ in refs]
     sources = ", ".join(f"{r.stream.name}{w} AS {r.alias}" for r, w in zip(refs, windows, strict=True))
     conditions = [*draw(_equalities(refs)), *draw(_residuals(refs)), *draw(_filters(refs))]
+    outputs = draw(_outputs(refs))
+    if computed:
+        conditions += draw(st.lists(st.sampled_from(_computed_conditions(refs)), max_size=2, unique=True))
+        outputs += [f"{e} AS e{i}" for i, e in enumerate(draw(_computed_values(refs[-1])))]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"SELECT {', '.join(draw(_outputs(refs)))} FROM {sources}{where}"
+    return f"SELECT {', '.join(outputs)} FROM {sources}{where}"
 
 
 _WINDOWS = (
     " [RANGE 4 MICROSECONDS]",
     " [NOW]",
     " [RANGE 1 MICROSECOND]",
+    " [RANGE 12 MICROSECONDS]",
     " [RANGE 12 MICROSECONDS]",
     " [RANGE UNBOUNDED]",
 )
@@ -57,7 +68,7 @@ _WINDOWS = (
 @st.composite
 def _equalities(draw: st.DrawFn, refs: list[_From]) -> list[str]:
     """One key shared by all, keys along a chain, several keys, on some pairs only, or none."""
-    shape = draw(st.sampled_from(("shared", "chain", "several", "some", "none")))
+    shape = draw(st.sampled_from(("shared", "chain", "several", "some", "chain", "none")))
     found: list[str] = []
     for i in range(1, len(refs)):
         j = i - 1 if shape == "chain" else draw(st.integers(0, i - 1))
@@ -150,3 +161,24 @@ def _expressions(left: _From, right: _From) -> list[str]:
     found += [f"coalesce({x}, {y})" for x, y in _comparable(left, right) if x[-1] == y[-1]]
     found += [f"concat({x}, '\"', {y})" for x in left.of("s") for y in right.of("s")]
     return found
+
+
+def _computed_conditions(refs: list[_From]) -> list[str]:
+    first, last = refs[0], refs[-1]
+    a, b = first.alias, last.alias
+    found = [f"{a}.id % 5 <> 1", f"second({b}.ts) < 59"]
+    found += [f"coalesce({x}, 0) < 2" for x in first.of("ild")]
+    found += [f"length({x}) < 2" for x in last.of("s")]
+    if len(refs) > 1:
+        found += [f"{a}.id + 1 = {b}.id", f"{a}.id % 4 = {b}.id % 4"]
+        found += [f"{x} + 1 = {y}" for x in first.of("il") for y in last.of("iln")]
+        found += [f"coalesce({x}, 'a') = coalesce({y}, 'a')" for x in first.of("s") for y in last.of("s")]
+        found += [f"CAST({x} AS STRING) = {y}" for x in first.of("il") for y in last.of("s")]
+    return found
+
+
+def _computed_values(ref: _From) -> st.SearchStrategy[list[str]]:
+    found = [f"{ref.alias}.id * 2 + 1", f"CASE WHEN {ref.alias}.id > 4 THEN 'many' END"]
+    found += [f"{x} - 1" for x in ref.of("iln")] + [f"{x} * 2" for x in ref.of("fd")]
+    found += [f"trim({x})" for x in ref.of("s")] + [f"CAST({x} AS DATE)" for x in ref.of("u")]
+    return st.lists(st.sampled_from(found), max_size=2)

@@ -83,7 +83,7 @@ class KilledRun:
 
     def planted(self) -> list[str]:
         """Failures that have not happened yet."""
-        return sorted(p.name for p in (self.checkpoint / FAULTS).glob("*-*"))
+        return sorted(p.name for p in (self.checkpoint / FAULTS).glob("*-*-*"))
 
     def assert_exact(self) -> int:
         """Compare every sink with DuckDB; return the number of result rows."""
@@ -146,7 +146,7 @@ class Driver:
 
 
 def killed_run(root: Path, *, batches: int = 12, rows: int = 60, seed: int = 0) -> KilledRun:
-    """Two streams with disorder, a join and a filter."""
+    """Two streams with disorder; a join, a filter, an aggregate with its last rows at the end of input."""
     disorder_us = 300_000
     work = uniform_streams(
         root / "in", batches=batches, rows_per_batch=rows, key_space=rows, disorder_us=disorder_us, seed=seed
@@ -160,10 +160,13 @@ def killed_run(root: Path, *, batches: int = 12, rows: int = 60, seed: int = 0) 
     SET sites = 4;
     SET slots = 2;
     SET max_blocks = 2;
+    SET end_of_input = true;
     {streams}
     CREATE QUERY pairs INTO parquet '{root / "pairs"}' AS
       SELECT a.id AS a, b.id AS b, a.v + b.v AS v
       FROM a [RANGE 3 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k;
+    CREATE QUERY counts INTO parquet '{root / "counts"}' AS
+      SELECT k, count(*) AS n FROM a [RANGE 2 SECONDS] GROUP BY k;
     CREATE QUERY high INTO parquet '{root / "high"}' AS SELECT id, k, ts FROM b WHERE v > 0.5;
     """
     run = KilledRun(root, work, parse_flow(text))
@@ -199,7 +202,7 @@ def random_kills(run: KilledRun, steps: Sequence[str], *, seed: int, kills: int)
         waiting = len([p for p in run.planted() if p.startswith("kill")])
         group = draw.random() < 0.5
         if draw.random() < 0.5:
-            step = f"{draw.choice(steps)}@{draw.randrange(run.work.batches)}"
+            step = f"{draw.choice(steps)}@{draw.randrange(-1, run.work.batches)}"
             died += run.start(crash_at=step, group=group).wait() < 0
         else:
             driver = run.start()

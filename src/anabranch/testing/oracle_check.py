@@ -87,17 +87,22 @@ def expected_rows(query: Query, streams: Sequence[Stream], tables: Mapping[str, 
 
 def check_case(case: Case) -> None:
     """Run a case and raise AssertionError where it differs from the oracle."""
-    results, runs = run_case(case)
-    batches = [b for phase in case.phases for b in phase.batches]
-    models = accepted_rows(case.streams, batches)
+    results, run = run_case(case)
+    check_results(case, results)
+    models = accepted_rows(case.streams, _batches(case))
+    for state in run.loop.manifest.streams if run.loop.manifest else ():
+        model = models[state.name]
+        found = (state.watermark, state.max_ts, state.rejected, state.accepted + state.late + state.rejected)
+        rows = sum(batch[state.name].num_rows for batch in _batches(case))
+        assert found == (model.watermark, model.max_ts, model.rejected, rows), f"account of {state.name}"
+
+
+def check_results(case: Case, results: Mapping[str, pa.Table]) -> None:
+    """Compare the results of every query with the oracle over the accepted rows of its life."""
+    models = accepted_rows(case.streams, _batches(case))
     for query, (first, last) in lives_of(case).items():
         tables = {n: pa.concat_tables(m.accepted[first:last]) for n, m in models.items()}
         check_rows(results[query.name], expected_rows(query, case.streams, tables), what=query.text)
-    for state in runs.loop.manifest.streams if runs.loop.manifest else ():
-        model = models[state.name]
-        found = (state.watermark, state.max_ts, state.rejected, state.accepted + state.late + state.rejected)
-        rows = sum(batch[state.name].num_rows for batch in batches)
-        assert found == (model.watermark, model.max_ts, model.rejected, rows), f"account of {state.name}"
 
 
 def run_case(case: Case) -> tuple[dict[str, pa.Table], LocalRun]:
@@ -158,6 +163,10 @@ def small_pieces(case: Case) -> Iterator[None]:
         mock.patch.object(catalog, "default_plan", partial(_plan_of, case.plan_seed)),
     ):
         yield
+
+
+def _batches(case: Case) -> list[Batch]:
+    return [batch for phase in case.phases for batch in phase.batches]
 
 
 def _plan_of(seed: int | None, graph: JoinGraph) -> Plan:

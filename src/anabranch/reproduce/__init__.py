@@ -1,0 +1,62 @@
+"""The papers' experiments by name: run one, print its table, draw its picture, check its claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from anabranch.errors import AnabranchError, ConfigError
+from anabranch.reproduce.flux_live import flux_live
+from anabranch.reproduce.flux_memory import flux_memory
+from anabranch.sim.experiments.flux_fig3 import flux_fig3
+from anabranch.sim.experiments.flux_fig7 import flux_fig7, flux_fig8
+from anabranch.sim.experiments.flux_fig9 import flux_fig9
+from anabranch.sim.experiments.flux_fig11 import flux_fig11, flux_fig12, flux_fig13, flux_fig14
+from anabranch.sim.experiments.flux_fig15 import flux_fig15
+from anabranch.sim.experiments.result import Check, Result, Table
+
+__all__ = ["EXPERIMENTS", "Check", "ClaimFailed", "Experiment", "Result", "Table", "run_experiment"]
+
+Experiment = Callable[..., Result]
+"""Takes the folder for pictures, and `quick=True` for a smaller run of the same claim."""
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "flux-fig3": flux_fig3,
+    "flux-fig7": flux_fig7,
+    "flux-fig8": flux_fig8,
+    "flux-fig9": flux_fig9,
+    "flux-fig11": flux_fig11,
+    "flux-fig12": flux_fig12,
+    "flux-fig13": flux_fig13,
+    "flux-fig14": flux_fig14,
+    "flux-fig15": flux_fig15,
+    "flux-live": flux_live,
+    "flux-memory": flux_memory,
+}
+
+
+class ClaimFailed(AnabranchError):
+    """An experiment ran, and its claim does not hold."""
+
+    def __init__(self, result: Result) -> None:
+        failed = "; ".join(str(c) for c in result.checks if not c.holds)
+        super().__init__(f"{result.name} does not hold: {failed}")
+        self.result = result
+
+
+def run_experiment(name: str, out: Path, *, quick: bool = False) -> Result:
+    """Run an experiment; its text goes to `out/NAME.md`, its picture beside it.
+
+    Raises
+    ------
+    ClaimFailed
+        When a check fails; the result is in the exception, the files are written.
+    """
+    if name not in EXPERIMENTS:
+        raise ConfigError(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
+    out.mkdir(parents=True, exist_ok=True)
+    result = EXPERIMENTS[name](out, quick=quick)
+    (out / f"{name}.md").write_text(result.to_text(), encoding="utf-8")
+    if not result.holds:
+        raise ClaimFailed(result)
+    return result

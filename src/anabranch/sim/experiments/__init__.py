@@ -1,0 +1,1 @@
+"""One module per family of experiments of the papers; each checks its claim."""

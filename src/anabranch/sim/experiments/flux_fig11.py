@@ -1,0 +1,203 @@
+"""Flux, figures 11 to 14: memory taken away from some sites."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from anabranch.sim.experiments.flux_setups import (
+    SITES,
+    loaded_sites,
+    memory_pressure,
+    memory_stage,
+    our_hybrid,
+    published_memory,
+    run,
+    small_cluster,
+)
+from anabranch.sim.experiments.picture import Chart, draw
+from anabranch.sim.experiments.result import Check, Result, Table, at_least, at_most
+from anabranch.sim.trace import Trace
+
+SHORT_SITE = 7
+
+
+def flux_fig11(out: Path, *, quick: bool = False) -> Result:
+    """Throughput while one site's memory is halved at t = 1 s."""
+    calm, runs, until = _halved(quick)
+    unloaded = calm.mean_throughput(until - 10)
+    ends = {label: trace.mean_throughput(until - 10) for label, trace in runs.items()}
+    rows = tuple(
+        (label, ends[label], ends[label] / unloaded, len(t.moves), t.last_move_s(), t.spilled_at_end)
+        for label, t in runs.items()
+    )
+    chart = Chart(
+        "t (s)", "rows/s", calm.seconds, {k: t.throughput for k, t in runs.items()}, {"unloaded": unloaded}
+    )
+    columns = (
+        "partitioning",
+        "rows/s at the end",
+        "÷ unloaded",
+        "moves",
+        "last move (s)",
+        "on disk at the end",
+    )
+    static, paper, ours = runs.values()
+    return Result(
+        "flux-fig11",
+        "memory of one site halved: throughput",
+        Table(columns, rows),
+        (
+            at_most("static stays slow: ÷ unloaded", static.mean_throughput(until - 10) / unloaded, 0.6),
+            at_least(
+                "the memory policy returns: ÷ unloaded", paper.mean_throughput(until - 10) / unloaded, 0.97
+            ),
+            at_least("our hybrid policy, too", ours.mean_throughput(until - 10) / unloaded, 0.97),
+            at_most("everything is in memory again", paper.spilled_at_end + ours.spilled_at_end, 0),
+        ),
+        draw(chart, out / "flux-fig11.png"),
+    )
+
+
+def flux_fig12(out: Path, *, quick: bool = False) -> Result:
+    """Latency in the same runs."""
+    calm, runs, until = _halved(quick)
+    in_memory = calm.mean_latency(until - 10)
+    rows = tuple(
+        (
+            label,
+            max(t.latency_s) * 1e3,
+            t.mean_latency(until - 10) * 1e3,
+            t.mean_latency(until - 10) / in_memory,
+        )
+        for label, t in runs.items()
+    )
+    chart = Chart(
+        "t (s)",
+        "mean latency (ms)",
+        calm.seconds,
+        {k: [max(v * 1e3, 1e-2) for v in t.latency_s] for k, t in runs.items()},
+        {"unloaded": in_memory * 1e3},
+        log_y=True,
+    )
+    static, paper, ours = runs.values()
+    columns = ("partitioning", "worst second (ms)", "at the end (ms)", "÷ in memory")
+    return Result(
+        "flux-fig12",
+        "memory of one site halved: latency",
+        Table(columns, rows),
+        (
+            at_least("static stays late: ÷ in memory", static.mean_latency(until - 10) / in_memory, 100),
+            at_most(
+                "the memory policy returns: ÷ in memory", paper.mean_latency(until - 10) / in_memory, 1.05
+            ),
+            at_most("our hybrid policy, too", ours.mean_latency(until - 10) / in_memory, 1.05),
+        ),
+        draw(chart, out / "flux-fig12.png"),
+    )
+
+
+def _halved(quick: bool) -> tuple[Trace, dict[str, Trace], float]:
+    sites, until = (8, 50.0) if quick else (SITES, 60.0)
+    calm = run(memory_stage(small_cluster(sites=sites)), None, until)
+    stage = memory_stage(small_cluster(memory_pressure([SHORT_SITE], start_s=1.0), sites=sites))
+    return (
+        calm,
+        {
+            "static": run(stage, None, until),
+            "memory policy as published": run(stage, published_memory(), until),
+            "our hybrid policy": run(stage, our_hybrid(), until),
+        },
+        until,
+    )
+
+
+def flux_fig13(out: Path, *, quick: bool = False) -> Result:
+    """Throughput against the number of sites that lost half of their memory."""
+    counts, static, adaptive = _degraded(quick)
+    calm = static[0].mean_throughput(LAST[0])
+    tops = {k: [t.mean_throughput(LAST[0]) for t in v] for k, v in (("s", static), ("a", adaptive))}
+    rows = tuple(
+        (n, s, a, s / calm, a / calm, t.spilled_at_end)
+        for n, s, a, t in zip(counts, tops["s"], tops["a"], adaptive, strict=True)
+    )
+    chart = Chart(
+        "sites short of memory", "rows/s", counts, {"static": tops["s"], "memory policy": tops["a"]}, {}
+    )
+    columns = (
+        "short sites",
+        "static rows/s",
+        "memory policy rows/s",
+        "static ÷",
+        "policy ÷",
+        "on disk (policy)",
+    )
+    return Result(
+        "flux-fig13",
+        "throughput by sites short of memory",
+        Table(columns, rows),
+        _cliff_checks(counts, [s / calm for s in tops["s"]], [a / calm for a in tops["a"]]),
+        draw(chart, out / "flux-fig13.png"),
+    )
+
+
+def flux_fig14(out: Path, *, quick: bool = False) -> Result:
+    """Latency against the number of sites that lost half of their memory."""
+    counts, static, adaptive = _degraded(quick)
+    base = static[0].mean_latency(LAST[0])
+    late = [t.mean_latency(LAST[0]) / base for t in static]
+    kept = [t.mean_latency(LAST[0]) / base for t in adaptive]
+    rows = tuple(
+        (n, s * base * 1e3, a * base * 1e3, s, a) for n, s, a in zip(counts, late, kept, strict=True)
+    )
+    chart = Chart(
+        "sites short of memory",
+        "mean latency (ms)",
+        counts,
+        {"static": [v * base * 1e3 for v in late], "memory policy": [v * base * 1e3 for v in kept]},
+        {},
+        log_y=True,
+    )
+    inside = [a for n, a in zip(counts, kept, strict=True) if n < _limit(counts)]
+    beyond = [a for n, a in zip(counts, kept, strict=True) if n > _limit(counts)]
+    return Result(
+        "flux-fig14",
+        "latency by sites short of memory",
+        Table(("short sites", "static (ms)", "memory policy (ms)", "static ÷", "policy ÷"), rows),
+        (
+            at_least("static is orders of magnitude later from the first site on", min(late[1:]), 100),
+            at_most("the policy keeps in-memory latency while memory lasts", max(inside), 1.1),
+            at_least("beyond, latency rises steeply", min(beyond), 100),
+        ),
+        draw(chart, out / "flux-fig14.png"),
+    )
+
+
+LAST = (160.0, 200.0)
+"""Steady state: this part of the run, in seconds."""
+
+
+def _degraded(quick: bool) -> tuple[tuple[int, ...], list[Trace], list[Trace]]:
+    sites = 8 if quick else SITES
+    counts = (0, 1, 6) if quick else (0, 1, 4, 8, 12, 15, 16, 20, 24)
+    static, adaptive = [], []
+    for count in counts:
+        cluster = small_cluster(memory_pressure(loaded_sites(count, sites=sites)), sites=sites)
+        stage = memory_stage(cluster, tick_s=0.02)
+        static.append(run(stage, None, LAST[1]))
+        adaptive.append(run(stage, published_memory(), LAST[1]))
+    return counts, static, adaptive
+
+
+def _limit(counts: tuple[int, ...]) -> int:
+    """Half of the sites: 768 of 1,024 MB are in use everywhere, and each loses 512."""
+    return 16 if max(counts) > 8 else 4
+
+
+def _cliff_checks(counts: tuple[int, ...], static: list[float], policy: list[float]) -> tuple[Check, ...]:
+    inside = [a for n, a in zip(counts, policy, strict=True) if n < _limit(counts)]
+    beyond = [a for n, a in zip(counts, policy, strict=True) if n > _limit(counts)]
+    return (
+        at_most("static drops with the first site: ÷ unloaded", max(static[1:]), 0.6),
+        at_least("the policy keeps the throughput while memory lasts", min(inside), 0.95),
+        at_most("beyond, it drops steeply", max(beyond), 0.7),
+    )

@@ -1,0 +1,213 @@
+"""Hypothesis strategies for sessions with windowed aggregates and DISTINCT.
+
+A case is lived through by `check_aggregates`: batches with disorder and late rows, restarts, other sites and
+slots, partitions that move, rows that wait, compaction, an end of input now and then, and one at the end.
+Sums and averages are taken of columns whose values add up without rounding, so that results are compared
+as they are.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
+from anabranch.language.flow import bind_query
+from anabranch.operators import window_aggregate
+from anabranch.plan.logical import Query, Stream
+from anabranch.runtime.adaptation import Adaptation
+from anabranch.runtime.admission import OPEN, Admission
+from anabranch.runtime.settings import Settings
+from anabranch.runtime.sinks import MemorySink
+from anabranch.state import compaction
+from anabranch.testing.generated import (
+    BASES_US,
+    POOLS,
+    Batch,
+    _plain,
+    arrivals,
+    batch_splits,
+    settings_of_phase,
+    streams,
+)
+from anabranch.testing.local_run import LocalRun
+from anabranch.testing.oracle_check import StreamModel, check_rows, expected_rows, scratch
+
+_SUMMED = "ilnwf"
+_WINDOWS = (
+    "[RANGE 4 MICROSECONDS]",
+    "[NOW]",
+    "[RANGE 1 MICROSECOND]",
+    "[RANGE 12 MICROSECONDS]",
+    "[RANGE UNBOUNDED]",
+)
+_COUNTS = ("[ROWS 1]", "[ROWS 2]", "[ROWS 3]", "[ROWS 7]")
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCase:
+    """The life of one session; `phases` are (queries, settings, batches, whether input ends there)."""
+
+    streams: tuple[Stream, ...]
+    phases: tuple[tuple[tuple[Query, ...], Settings, tuple[Batch, ...], bool], ...]
+    wide_hash_bits: int
+    fan_in: int
+    chunk_rows: int
+    seed: int | None
+    """Of the moves and waits at every boundary; None for none."""
+
+    def __repr__(self) -> str:
+        lines = [f"AggregateCase(bits={self.wide_hash_bits}, fan_in={self.fan_in}, seed={self.seed}"]
+        lines += [f"  {s}" for s in self.streams]
+        for queries, settings, batches, ends in self.phases:
+            lines += [f"  {settings} {ends=}", *(f"    {q.name}: {q.text}" for q in queries)]
+            lines += [f"    batch: { {n: _plain(t) for n, t in b.items()} }" for b in batches]
+        return "\n".join(lines) + ")"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+
+@st.composite
+def aggregate_texts(draw: st.DrawFn, stream: Stream) -> str:
+    """A grouped SELECT over one stream."""
+    kinds = [c.name for c in stream.columns if c.name in POOLS]
+    # Few keys of few values: groups of one row would prove nothing.
+    keys = draw(st.lists(st.sampled_from([*kinds, "id > 9"]), max_size=2, unique=True))
+    window = draw(st.sampled_from(_WINDOWS + _COUNTS))
+    chosen = draw(st.lists(st.sampled_from(_aggregates(kinds)), min_size=1, max_size=5))
+    outputs = [f"{k} AS k{i}" for i, k in enumerate(keys) if draw(st.booleans()) or i == 0]
+    outputs += [f"{a} AS a{i}" for i, a in enumerate(["MAX(id)", *chosen])]
+    where = draw(st.sampled_from(["", "", " WHERE id > 2", f" WHERE {kinds[0]} IS NOT NULL"]))
+    group = f" GROUP BY {', '.join(keys)}" if keys else ""
+    having = draw(st.sampled_from(["", "", " HAVING COUNT(*) > 1", " HAVING SUM(id) % 2 = 0"]))
+    return f"SELECT {', '.join(outputs)} FROM {stream.name} {window}{where}{group}{having}"
+
+
+@st.composite
+def distinct_texts(draw: st.DrawFn, stream: Stream) -> str:
+    """A SELECT DISTINCT over one stream."""
+    kinds = [c.name for c in stream.columns if c.name in POOLS]
+    chosen = draw(st.lists(st.sampled_from([*kinds, "id > 9"]), min_size=1, max_size=2, unique=True))
+    outputs = ", ".join(f"{k} AS k{i}" for i, k in enumerate(chosen))
+    where = draw(st.sampled_from(["", " WHERE id > 2"]))
+    return f"SELECT DISTINCT {outputs} FROM {stream.name} {draw(st.sampled_from(_WINDOWS))}{where}"
+
+
+def _aggregates(kinds: Sequence[str]) -> list[str]:
+    summed = [k for k in kinds if k in _SUMMED] + ["id"]
+    found = ["COUNT(*)", "COUNT(*) * 2 + 1", "MIN(id) + COUNT(*)", "MAX(ts)", "MIN(ts)", "7"]
+    found += [f"{f}({k})" for k in summed for f in ("SUM", "AVG")]
+    found += [f"{f}({k})" for k in kinds for f in ("COUNT", "MIN", "MAX")]
+    found += [f"coalesce(SUM({k}), 0)" for k in summed if k not in "nw"]
+    return [*found, "CASE WHEN COUNT(*) > 2 THEN 'many' ELSE 'few' END"]
+
+
+@st.composite
+def aggregate_cases(draw: st.DrawFn) -> AggregateCase:
+    """A whole session, with a join now and then."""
+    declared = draw(streams())
+    by_name = {s.name: s for s in declared}
+    text = st.sampled_from(declared).flatmap(lambda s: aggregate_texts(s) | distinct_texts(s))
+    texts = draw(st.lists(text, min_size=1, max_size=3))
+    if draw(st.booleans()):
+        a, b = draw(st.sampled_from(declared)).name, draw(st.sampled_from(declared)).name
+        texts.append(
+            f"SELECT a.id AS a, b.id AS b FROM {a} [NOW] a, {b} [RANGE 4 MICROSECONDS] b WHERE a.id = b.id"
+        )
+    queries = [bind_query(f"q{i}", t, by_name) for i, t in enumerate(texts)]
+    size = draw(st.sampled_from((24, 16, 10, 1)))
+    base, broken = draw(st.sampled_from(BASES_US)), draw(st.booleans())
+    rows = {s.name: draw(arrivals(s, size, base_us=base, broken=broken)) for s in declared}
+    batches = draw(batch_splits(rows, draw(st.sampled_from((6, 10, 4, 2, 1)))))
+    return AggregateCase(
+        declared,
+        draw(_phases(queries, batches)),
+        wide_hash_bits=draw(st.sampled_from((64, 9, 1))),
+        fan_in=draw(st.sampled_from((4, 2))),
+        chunk_rows=draw(st.sampled_from((1 << 19, 2))),
+        seed=draw(st.none() | st.integers(0, 99)),
+    )
+
+
+@st.composite
+def _phases(draw: st.DrawFn, queries: list[Query], batches: tuple[Batch, ...]) -> Any:
+    inner = st.lists(st.integers(1, max(1, len(batches) - 1)), max_size=2, unique=True)
+    bounds = [0, *(draw(inner) if len(batches) > 1 else []), len(batches)]
+    bounds.sort()
+    starts = [0 if i == 0 else draw(st.integers(0, len(bounds) - 2)) for i in range(len(queries))]
+    return tuple(
+        (
+            tuple(q for q, start in zip(queries, starts, strict=True) if start <= i),
+            replace(draw(settings_of_phase()), max_blocks=draw(st.sampled_from((1, 1, 2, 12)))),
+            batches[first:last],
+            i == len(bounds) - 2 or draw(st.integers(0, 3)) == 0,
+        )
+        for i, (first, last) in enumerate(pairwise(bounds))
+    )
+
+
+def check_aggregates(case: AggregateCase) -> None:
+    """Run a case and raise AssertionError where it differs from the oracle."""
+    models = {s.name: StreamModel(s) for s in case.streams}
+    sinks = {q.name: MemorySink() for queries, *_ in case.phases for q in queries}
+    first: dict[Query, int] = {}
+    done = 0
+    with scratch() as root, _unsettled(case):
+        for queries, settings, batches, ends in case.phases:
+            first |= {q: done for q in queries if q not in first}
+            run = LocalRun(
+                root,
+                case.streams,
+                queries,
+                sinks=sinks,
+                settings=settings,
+                wide_hash_bits=case.wide_hash_bits,
+            )
+            for batch in batches:
+                run.batch(batch)
+                done += 1
+                for name, model in models.items():
+                    model.take(batch[name])
+            if ends and run.end_of_input():
+                for model in models.values():
+                    if model.max_ts is not None:
+                        model.watermark = model.max_ts + 1
+            run.close()
+    for query, start in first.items():
+        tables = {n: pa.concat_tables(m.accepted[start:]) for n, m in models.items() if m.accepted[start:]}
+        expected = expected_rows(query, case.streams, tables)
+        check_rows(sinks[query.name].table(), expected, what=query.text)
+
+
+@contextmanager
+def _unsettled(case: AggregateCase) -> Iterator[None]:
+    """Merge blocks early, answer a few rows at a time; move partitions and let rows wait at random."""
+    rng = random.Random(case.seed)
+
+    def after(self: Any, batch: int, current: PartitionMap, *_: Any) -> tuple[PartitionMap, tuple[()]]:
+        moves = {rng.randrange(PARTITIONS): rng.randrange(current.sites) for _ in range(60)}
+        moved = current if case.seed is None else current.moved(moves)
+        return (moved if moved.sites == self.settings.sites else moved.rescaled(self.settings.sites)), ()
+
+    def admission(self: Any) -> Admission:
+        if case.seed is None or rng.random() < 0.5:
+            return OPEN
+        spilled = frozenset(p for p in range(PARTITIONS) if rng.random() < 0.3)
+        return Admission({0: rng.randrange(5)} if rng.random() < 0.5 else {}, spilled)
+
+    with (
+        mock.patch.object(compaction, "FAN_IN", case.fan_in),
+        mock.patch.object(window_aggregate, "CHUNK_ROWS", case.chunk_rows),
+        mock.patch.object(Adaptation, "after", after),
+        mock.patch.object(Adaptation, "admission", admission),
+    ):
+        yield

@@ -1,0 +1,73 @@
+"""Compiled plans: keys, what is verified, columns, states."""
+
+from __future__ import annotations
+
+import pytest
+from tests.plan.queries import plan_of, query
+
+from anabranch.plan.layout import HASH
+from anabranch.plan.local_plan import JoinNode, index_keys
+
+
+def join(plan: object) -> JoinNode:
+    assert isinstance(plan, JoinNode)
+    return plan
+
+
+def test_a_lone_long_key_is_proved_by_its_hash() -> None:
+    root = join(plan_of(query("a.k = b.k", number=2)).root)
+    assert (root.on_routing_hash, root.verify, root.index_of(root.left)) == (True, (), ())
+
+
+@pytest.mark.parametrize(
+    ("where", "verify"),
+    [
+        ("a.s = b.s", ("key0",)),
+        ("a.k = b.k AND a.j = b.j", ("k0", "k1")),
+        ("a.s = b.s AND a.k = b.k", ("key0", "k1")),
+    ],
+    ids=["text", "two longs", "text and long"],
+)
+def test_a_hash_that_proves_nothing_is_verified(where: str, verify: tuple[str, ...]) -> None:
+    assert join(plan_of(query(where, number=2)).root).verify == verify
+
+
+def test_a_chain_probes_by_the_hash_of_each_key() -> None:
+    plan = plan_of(query("a.k = b.k AND b.j = c.j"))
+    root = join(plan.root)
+    assert root.classes == (1,)
+    assert root.index_of(root.right) == ("hash(`j`::bigint)",)
+    assert root.index_of(root.left) == ("k1",)
+    assert sorted(map(len, index_keys([plan]).values())) == [1, 1, 1, 1]
+
+
+def test_a_plan_on_the_routing_hash_needs_no_other_order() -> None:
+    assert not index_keys([plan_of(query("a.k = b.k AND b.k = c.k"))])
+
+
+def test_an_intermediate_row_keeps_only_what_is_needed_above() -> None:
+    inner = join(join(plan_of(query("a.k = b.k AND b.k = c.k AND a.v < c.v", select="b.j")).root).left)
+    assert inner.columns == ("a.0", "b.0")
+    assert inner.names["k0"] == HASH
+
+
+def test_a_residual_is_applied_where_its_last_reference_joins() -> None:
+    root = join(plan_of(query("a.k = b.k AND b.k = c.k AND a.v < c.v AND a.v < b.v")).root)
+    assert len(root.residuals) == 1
+    assert len(join(root.left).residuals) == 1
+
+
+def test_the_state_of_a_node_is_named_by_the_references_below_it() -> None:
+    asked = query("a.k = b.k AND b.k = c.k")
+    states = {
+        text: {n.state for n in plan_of(asked, text).nodes() if isinstance(n, JoinNode)}
+        for text in ("((a b) c)", "((b a) c)", "(a (b c))")
+    }
+    assert states["((a b) c)"] == states["((b a) c)"]
+    assert len(states["((a b) c)"] & states["(a (b c))"]) == 1  # the root
+
+
+@pytest.mark.parametrize("constant", ['"', '"c.0"', "it\\'s \"", '"a.0" '])
+def test_a_text_constant_with_quotes_does_not_hide_or_invent_columns(constant: str) -> None:
+    asked = query("a.k = b.k", select=f"concat(a.s, '{constant}', b.s) AS t", number=2)
+    assert join(plan_of(asked).root).columns == ("a.0", "b.0")
