@@ -5,7 +5,7 @@ READY := $(VENV)/.ready
 CODE := src tests $(wildcard benchmarks examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format unit test-slow bench soak clean
+.PHONY: help setup demo test lint format unit test-slow bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,9 +39,6 @@ test-slow: $(READY) ## The tests that take longer than a minute each
 
 bench: $(READY) ## The window join beside its peers (ARGS are passed on)
 	$(BIN)/anabranch bench join $(ARGS)
-
-soak: $(READY) ## Hours of load with faults (ARGS are passed on)
-	$(BIN)/anabranch bench soak $(ARGS)
 
 clean: ## Remove everything that make made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.testing.generated import Batch, Case, Phase, batch_splits, cases, settings_of_phase
-from anabranch.testing.oracle_check import check_case, check_rows, run_case
+from anabranch.testing.oracle_check import check_case, check_results, check_rows, run_case
 
 QUICK = 240
 LONG = 5_000
@@ -59,7 +59,7 @@ def _with_batches(case: Case, batches: tuple[Batch, ...], how: object) -> Case:
 @given(two_splits())
 def test_every_batch_split_gives_the_same_result_when_nothing_is_late(pair: tuple[Case, Case]) -> None:
     one, other = pair
-    check_case(one)
     first, second = run_case(one)[0], run_case(other)[0]
+    check_results(one, first)
     for name, rows in first.items():
         check_rows(second[name], rows, what=name)

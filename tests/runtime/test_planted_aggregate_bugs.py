@@ -25,14 +25,14 @@ NONE = np.empty(0, dtype=np.int64)
 def the_window_bound_is_left_out() -> Planted:
     real = window_aggregate.window_bounds
     return mock.patch.object(
-        window_aggregate, "window_bounds", lambda h, t, first, **more: real(h, t, first=first + 1, **more)
+        window_aggregate, "window_bounds", lambda block, first, **more: real(block, first=first + 1, **more)
     )
 
 
 def an_equal_row_just_outside_the_window_hides_another() -> Planted:
     real = window_distinct.window_bounds
     return mock.patch.object(
-        window_distinct, "window_bounds", lambda h, t, first, **more: real(h, t, first=first - 1, **more)
+        window_distinct, "window_bounds", lambda block, first, **more: real(block, first=first - 1, **more)
     )
 
 

@@ -221,11 +221,11 @@ class Controller:
         if self._observation is None:
             return
         self._observation = watched = self._observation.next_round()
-        if watched.epoch == self._rolling.epoch and not watched.due:
-            return
-        self._observation = None
         relief = watched.before.relief(outcome)
         known = watched.epoch == self._rolling.epoch
+        if known and not watched.due(relief):
+            return
+        self._observation = None
         effect = judge(watched.expected, relief) if known else Effect.UNKNOWN
         events.append(_observed(now, watched, relief, effect))
         before, self.tuning = self.tuning, tune(self.tuning, effect, self.settings.limits)

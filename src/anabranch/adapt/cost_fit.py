@@ -17,8 +17,10 @@ import numpy as np
 from anabranch.adapt.statistics import Floats, Ints, Statistics, sum_by_site
 
 TERMS = 4
-PULL = 0.02
+PULL = 0.002
 """Weight of the prior, as a share of the data's own weight."""
+USUAL = 0.2
+"""Relative distance from the model that noise explains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,22 @@ class CostFit:
             ],
             axis=1,
         )[seen]
-        self._gram = self._decay * self._gram + counts.T @ counts
-        self._moment = self._decay * self._moment + counts.T @ batch.busy_s[seen]
+        weighted = counts * self._trust(counts, batch.busy_s[seen])[:, None]
+        self._gram = self._decay * self._gram + weighted.T @ counts
+        self._moment = self._decay * self._moment + weighted.T @ batch.busy_s[seen]
+
+    def _trust(self, counts: Floats, busy_s: Floats) -> Floats:
+        """Weight of each site: one that is far off what the others lead to expect counts little.
+
+        Else a slow site, relieved of work and as busy as before, would teach that work costs nothing.
+        """
+        if self._gram[1, 1] <= 0:
+            return np.ones(len(busy_s))
+        model = self.model
+        due = counts @ np.array([model.fixed_s, model.row_s, model.probe_s, model.match_s])
+        off = np.log(np.maximum(busy_s, 1e-12) / np.maximum(due, 1e-12))
+        off = np.abs(off - np.median(off))
+        return np.asarray(np.minimum(1.0, (USUAL / np.maximum(off, USUAL)) ** 4), dtype=np.float64)
 
     @property
     def model(self) -> CostModel:

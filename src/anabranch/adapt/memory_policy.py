@@ -9,7 +9,7 @@ import numpy as np
 from anabranch.adapt.policy import Thresholds
 from anabranch.adapt.proposal import Move, PolicyName, Proposal
 from anabranch.adapt.round_view import RoundView
-from anabranch.adapt.statistics import Ints
+from anabranch.adapt.statistics import Ints, sum_by_site
 
 MIB = 1 << 20
 
@@ -21,8 +21,11 @@ class MemoryPolicy:
     Of the donor's partitions, in-memory ones first (an on-disk one must be read, and its pending input
     processed, before it can move), then by falling size, the first moves that makes the two sites'
     excess more alike. A receiver may be short of memory itself: then the number of spilled partitions
-    is evened out. The gap must be `th_imb` times the partition, so that a move clearly narrows it: excess may
-    be negative, so a ratio of the two sites' excess, as for utilisation, would mean nothing.
+    is evened out.
+
+    Flux does not say how `th_imb` applies to excess, which may be negative. Here: a donor whose state does
+    not fit gives as long as the gap is `th_imb` times the partition, so that a move clearly narrows it; one
+    whose state fits gives only if it is `th_imb` times as full as the receiver.
 
     Parameters
     ----------
@@ -44,7 +47,7 @@ class MemoryPolicy:
         proposals: list[Proposal] = []
         for donor, receiver in zip(order[: len(order) // 2], order[::-1], strict=False):
             least = float(excess[donor])
-            if least > mean or (self.only_when_short and least >= 0):
+            if least > mean or (least >= 0 and not self._fuller(view, thresholds, int(donor), int(receiver))):
                 break
             gap = min(float(excess[receiver]), 1e18) - least  # a receiver without a budget takes anything
             found = self._from_pair(view, thresholds, int(donor), int(receiver), gap, least)
@@ -52,6 +55,13 @@ class MemoryPolicy:
                 break
             proposals.extend(found)
         return tuple(proposals)
+
+    def _fuller(self, view: RoundView, thresholds: Thresholds, donor: int, receiver: int) -> bool:
+        if self.only_when_short:
+            return False
+        used = sum_by_site(view.state_bytes, view.site_of, view.sites)
+        fill = used / view.memory_bytes
+        return bool(fill[donor] >= thresholds.imbalance * fill[receiver])
 
     def _from_pair(
         self, view: RoundView, thresholds: Thresholds, donor: int, receiver: int, gap: float, least: float

@@ -12,6 +12,8 @@ from typing import Any
 
 VISIBLE = 0.05
 """Expected relief that stands out of the noise."""
+PLAIN_HARM = 0.15
+"""Things got worse by so much that waiting would be foolish."""
 LONGEST = 8
 """Rounds after which to look anyway."""
 
@@ -72,9 +74,10 @@ class Observation:
     def next_round(self) -> Observation:
         return replace(self, rounds=self.rounds + 1)
 
-    @property
-    def due(self) -> bool:
-        return self.rounds >= 1 and (self.expected >= VISIBLE or self.rounds >= LONGEST)
+    def due(self, relief: Outcome) -> bool:
+        """Whether to judge now: enough was promised, enough time has passed, or the harm is plain."""
+        harm = min(relief.critical, relief.pace) <= -PLAIN_HARM
+        return self.rounds >= 1 and (harm or self.expected >= VISIBLE or self.rounds >= LONGEST)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

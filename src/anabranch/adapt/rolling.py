@@ -16,6 +16,7 @@ import numpy as np
 from anabranch.adapt.cost_fit import CostFit, CostModel
 from anabranch.adapt.observation import Outcome
 from anabranch.adapt.round_view import RoundView
+from anabranch.adapt.slowness import Slowness
 from anabranch.adapt.statistics import Flags, Floats, Ints, Statistics, sum_by_site
 
 
@@ -27,6 +28,8 @@ class Memory:
     ----------
     decay
         Weight that past rounds keep at each new one; 0 forgets them, as Flux does.
+    slowness_decay
+        The same for the speed of the sites, which changes more rarely and is measured less well.
     shift
         Share of the work that must have changed place between partitions, beyond sampling noise, to
         call it a shift and drop the memory; 1 never does.
@@ -37,6 +40,7 @@ class Memory:
     """
 
     decay: float = 0.6
+    slowness_decay: float = 0.85
     shift: float = 0.15
     fit_costs: bool = True
     count_pending: bool = True
@@ -44,7 +48,7 @@ class Memory:
     @classmethod
     def none(cls) -> Memory:
         """Flux's: each round stands alone."""
-        return cls(decay=0.0, shift=1.0, fit_costs=False, count_pending=False)
+        return cls(decay=0.0, slowness_decay=0.0, shift=1.0, fit_costs=False, count_pending=False)
 
 
 class RollingStatistics:
@@ -61,8 +65,7 @@ class RollingStatistics:
         self._pending: Ints | None = None
         self._span_s = 0.0
         self._work: Floats = np.zeros(0)
-        self._busy: Floats = np.zeros(0)
-        self._nominal: Floats = np.zeros(0)
+        self._slowness = Slowness(decay=memory.slowness_decay)
         self._rows = 0.0
         self._batches = 0.0
         self._round_batches = 0
@@ -114,20 +117,15 @@ class RollingStatistics:
         if shifted:
             self.epoch += 1
         keep = 0.0 if shifted else self.memory.decay
-        if len(self._busy) != self._round.sites or len(self._work) != self._round.partitions:
+        if len(self._work) != self._round.partitions:
             keep = 0.0
         if keep == 0.0:
-            self._work, self._busy, self._nominal = (
-                np.zeros(self._round.partitions),
-                np.zeros(self._round.sites),
-                np.zeros(self._round.sites),
-            )
+            self._work = np.zeros(self._round.partitions)
         self._span_s = keep * self._span_s + self._round.length_s
         self._batches = keep * self._batches + self._round_batches
         self._rows = keep * self._rows + float(self._round.rows.sum())
         self._work = keep * self._work + self._round_work
-        self._busy = keep * self._busy + self._round.busy_s
-        self._nominal = keep * self._nominal + self._round_nominal
+        self._slowness.add(self._round.busy_s, self._round_nominal)
         return shifted
 
     def open_round(self) -> None:
@@ -165,7 +163,7 @@ class RollingStatistics:
             utilisation=self._round.utilisation,
             rows=self._round.rows,
             work_s=self._work / span,
-            slowness=_ratio(self._busy, self._nominal),
+            slowness=self._slowness.estimate(),
             fixed_s=self.model.fixed_s * self._batches / span,
             state_bytes=self._round.state_bytes,
             on_disk=self._round.on_disk,
@@ -183,8 +181,7 @@ class RollingStatistics:
             "rows": self._rows,
             "batches": self._batches,
             "work": _short(self._work),
-            "busy": _short(self._busy),
-            "nominal": _short(self._nominal),
+            "slowness": self._slowness.to_json(),
             "pending": None if self._pending is None or not self._pending.any() else self._pending.tolist(),
         }
 
@@ -197,8 +194,7 @@ class RollingStatistics:
         rolling._rows = float(data["rows"])
         rolling._batches = float(data["batches"])
         rolling._work = np.array(data["work"], dtype=np.float64)
-        rolling._busy = np.array(data["busy"], dtype=np.float64)
-        rolling._nominal = np.array(data["nominal"], dtype=np.float64)
+        rolling._slowness = Slowness.from_json(data["slowness"], decay=memory.slowness_decay)
         rolling._pending = None if data["pending"] is None else np.array(data["pending"], dtype=np.int64)
         return rolling
 

@@ -98,9 +98,10 @@ def judge(expected: float, relief: Outcome, *, least: float = 0.02, harm: float 
 
 
 def tune(tuning: Tuning, effect: Effect, limits: TuningLimits) -> Tuning:
-    """Learn from the effect of the last moves."""
-    if effect is Effect.UNKNOWN:
-        return tuning
+    """Learn from the effect of the last moves.
+
+    A load that shifts before moves can show is a strike, too: when it always does, there is nothing to gain.
+    """
     if effect is Effect.USEFUL:
         return replace(
             tuning,
@@ -110,12 +111,13 @@ def tune(tuning: Tuning, effect: Effect, limits: TuningLimits) -> Tuning:
             next_pause=max(limits.first_pause, tuning.next_pause // 2),
         )
     strikes = tuning.strikes + (2 if effect is Effect.HARMFUL else 1)
-    worse = replace(
-        tuning,
-        imbalance=min(limits.laziest_imbalance, 1 + (tuning.imbalance - 1) * 1.5),
-        minimum_round=min(limits.longest_round, tuning.minimum_round * 2),
-        strikes=strikes,
-    )
+    worse = replace(tuning, strikes=strikes)
+    if effect is not Effect.UNKNOWN:
+        worse = replace(
+            worse,
+            imbalance=min(limits.laziest_imbalance, 1 + (tuning.imbalance - 1) * 1.5),
+            minimum_round=min(limits.longest_round, tuning.minimum_round * 2),
+        )
     if strikes < limits.patience:
         return worse
     return replace(

@@ -89,10 +89,9 @@ def _turns(waiting: Ints, room: Floats, site_of: Ints) -> Floats:
     sites = len(room)
     left = np.where(sum_by_site(waiting, site_of, sites) <= room, np.inf, room)
     longer = waiting > 0
-    turns = np.full(sites, np.inf)
     count = np.bincount(site_of[longer], minlength=sites)
     while True:
-        turns = np.divide(left, count, out=np.full(sites, np.inf), where=count > 0)
+        turns: Floats = np.divide(left, count, out=np.full(sites, np.inf), where=count > 0)
         whole = longer & (waiting <= turns[site_of])
         if not whole.any():
             return turns
@@ -128,4 +127,4 @@ def take_evenly(counts: Ints, share: Floats, *, phase: float = 0.5) -> Ints:
     """
     taken = (np.cumsum(counts * share) + phase).astype(np.int64)
     taken[1:] -= taken[:-1].copy()
-    return np.minimum(taken, counts)
+    return np.asarray(np.minimum(taken, counts), dtype=np.int64)

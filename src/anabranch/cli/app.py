@@ -7,10 +7,11 @@ import typer
 from anabranch.cli.bench import bench
 from anabranch.cli.demo import demo
 from anabranch.cli.explain import explain
+from anabranch.cli.reproduce import reproduce
 from anabranch.cli.run import run
 from anabranch.cli.state import state
 
-COMMANDS = (run, explain, state, demo)
+COMMANDS = (run, explain, state, demo, reproduce)
 
 app = typer.Typer(
     name="anabranch",

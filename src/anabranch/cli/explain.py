@@ -9,21 +9,32 @@ import typer
 
 from anabranch.cli.flow_file import read_flow
 from anabranch.cli.telling import Debug, InputError, telling
+from anabranch.cli.why import show_decisions
 from anabranch.exchange.partition_map import PARTITIONS
 from anabranch.runtime.catalog import explain_query, reconcile
 from anabranch.runtime.settings import Settings
 
 
 def explain(
-    flow: Annotated[Path, typer.Argument(metavar="FLOW.SQL", help="CREATE STREAM, CREATE QUERY, SET.")],
+    flow: Annotated[
+        Path,
+        typer.Argument(metavar="FLOW.SQL", help="The queries; with --why, a checkpoint instead."),
+    ],
     query: Annotated[str | None, typer.Option(help="Only this query.")] = None,
     sites: Annotated[
         int | None, typer.Option(help="Logical workers, as for `run`.", min=1, max=PARTITIONS)
     ] = None,
+    why: Annotated[
+        bool, typer.Option("--why", help="What the session on this checkpoint decided, and why.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --why: one object per line.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Show keys, routing, join trees and states of the queries of a flow file."""
+    """Show keys, routing, join trees and states of the queries of a flow file; or, what was decided since."""
     with telling(debug=debug):
+        if why:
+            show_decisions(flow, as_json=as_json)
+            return
         declared = read_flow(flow)
         names = [q.name for q in declared.queries]
         chosen = names if query is None else [n for n in names if n.lower() == query.lower()]

@@ -11,7 +11,7 @@ from anabranch.operators.final_rows import Emission, FinalRows
 from anabranch.operators.group_keys import group_numbers, mixed_hashes, needs_no_proof, same_keys
 from anabranch.operators.order import Int64s
 from anabranch.operators.rows import RowSet, concat_rows, int64s
-from anabranch.operators.window_bounds import window_bounds
+from anabranch.operators.window_bounds import Runs, window_bounds
 from anabranch.plan.aggregate import WindowNode
 from anabranch.plan.layout import HASH, SEQUENCE, TIME
 from anabranch.plan.logical import UNBOUNDED_US
@@ -38,10 +38,10 @@ def shared_hashes(rows: FinalRows, node: WindowNode) -> Int64s:
     samples = rows.at(first)
     sample = RowSet(pa.record_batch({key: samples.column(key) for key in node.keys}))
     for block in rows.blocks:
-        hashes = int64s(block.batch, HASH)
-        at = np.searchsorted(hashes, samples.hashes)
-        present = np.flatnonzero(hashes[np.minimum(at, len(hashes) - 1)] == samples.hashes)
-        same = same_keys(sample, present, block, at[present], node.keys)
+        runs = Runs.of(block)
+        at = np.minimum(np.searchsorted(runs.hashes, samples.hashes), len(runs.hashes) - 1)
+        present = np.flatnonzero(runs.hashes[at] == samples.hashes)
+        same = same_keys(sample, present, block, runs.starts[at[present]], node.keys)
         found.append(samples.hashes[present[~same]])
     return np.unique(np.concatenate(found))
 
@@ -80,13 +80,13 @@ def positions_in(starts: Int64s, ends: Int64s) -> Int64s:
 
 
 def _runs(block: RowSet, hashes: Int64s, earliest: int, latest: int) -> tuple[Int64s, Int64s]:
-    return window_bounds(
-        int64s(block.batch, HASH),
-        int64s(block.batch, TIME),
+    ranges = window_bounds(
+        block,
         of_hashes=hashes,
         first=np.full(len(hashes), earliest),
         last=np.full(len(hashes), latest),
     )
+    return ranges.starts, ranges.ends
 
 
 def _gathered(rows: FinalRows, node: WindowNode, ranges: list[tuple[Int64s, Int64s]]) -> GatheredGroups:

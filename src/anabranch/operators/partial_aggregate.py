@@ -3,7 +3,7 @@
 Each class is one summary of one column. It is built once per block, kept with the block by the
 worker, and then folds any number of ranges of positions into an accumulator. Folding several blocks
 into one accumulator is how a window that spans them is computed. Counts and exact sums are differences
-of prefix sums; everything that cannot be subtracted without loss is a tree (`range_fold`).
+of prefix sums; what cannot be subtracted without loss is folded (`range_fold`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 
 from anabranch.operators.column_codes import decimal_words, has_codes, ranks, to_codes, validity
 from anabranch.operators.order import Int64s
-from anabranch.operators.range_fold import NOTHING, MinimumTree, MomentTree, SumTree
+from anabranch.operators.range_fold import NOTHING, Folded, minimum_of, moments_of, sum_of
 from anabranch.operators.rows import RowSet
+from anabranch.operators.window_bounds import Ranges, Runs
 
 _LOW = np.int64(0xFFFFFFFF)
 Accumulator = Any
@@ -31,8 +32,8 @@ class Summary(Protocol):
     def empty(self, windows: int) -> Accumulator:
         """The aggregate of no rows, for so many windows."""
 
-    def fold(self, rows: RowSet, starts: Int64s, ends: Int64s, into: Accumulator) -> None:
-        """Add the rows at positions [start, end) to every window."""
+    def fold(self, rows: RowSet, ranges: Ranges, into: Accumulator) -> None:
+        """Add the rows of every range to its window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +45,13 @@ class Count:
     def empty(self, windows: int) -> Int64s:
         return np.zeros(windows, dtype=np.int64)
 
-    def fold(self, rows: RowSet, starts: Int64s, ends: Int64s, into: Int64s) -> None:
+    def fold(self, rows: RowSet, ranges: Ranges, into: Int64s) -> None:
         if self.column is None or not rows.batch.column(self.column).null_count:
-            into += ends - starts
+            into += ranges.ends - ranges.starts
             return
         column = rows.batch.column(self.column)
         counted = rows.derived(self, lambda: _prefix_sums(validity(column).astype(np.int64)))
-        into += counted[ends] - counted[starts]
+        into += counted[ranges.ends] - counted[ranges.starts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +67,10 @@ class ExactSum:
     def empty(self, windows: int) -> Int64s:
         return np.zeros((self.pieces, windows), dtype=np.int64)
 
-    def fold(self, rows: RowSet, starts: Int64s, ends: Int64s, into: Int64s) -> None:
+    def fold(self, rows: RowSet, ranges: Ranges, into: Int64s) -> None:
         sums = rows.derived(self, lambda: self._sums(rows.batch.column(self.column)))
         for piece, prefix in enumerate(sums):
-            into[piece] += prefix[ends] - prefix[starts]
+            into[piece] += prefix[ranges.ends] - prefix[ranges.starts]
 
     def _sums(self, column: pa.Array) -> list[Int64s]:
         if pa.types.is_decimal(column.type):
@@ -92,8 +93,8 @@ class FloatSum:
     def empty(self, windows: int) -> Any:
         return np.zeros(windows, dtype=np.float64)
 
-    def fold(self, rows: RowSet, starts: Int64s, ends: Int64s, into: Any) -> None:
-        rows.derived(self, lambda: SumTree(_floats(rows, self.column))).fold(starts, ends, into)
+    def fold(self, rows: RowSet, ranges: Ranges, into: Any) -> None:
+        rows.derived(self, lambda: sum_of(_floats(rows, self.column), Runs.of(rows))).fold(ranges, into)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +106,12 @@ class Moments:
     def empty(self, windows: int) -> Any:
         return np.zeros((windows, 3), dtype=np.float64)
 
-    def fold(self, rows: RowSet, starts: Int64s, ends: Int64s, into: Any) -> None:
-        rows.derived(self, lambda: self._tree(rows)).fold(starts, ends, into)
+    def fold(self, rows: RowSet, ranges: Ranges, into: Any) -> None:
+        rows.derived(self, lambda: self._moments(rows)).fold(ranges, into)
 
-    def _tree(self, rows: RowSet) -> MomentTree:
-        weights = validity(rows.batch.column(self.column)).astype(np.float64)
-        return MomentTree(_floats(rows, self.column), weights)
+    def _moments(self, rows: RowSet) -> Folded:
+        known = validity(rows.batch.column(self.column))
+        return moments_of(_floats(rows, self.column), known, Runs.of(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +124,12 @@ class Least:
     def empty(self, windows: int) -> Int64s:
         return np.full(windows, NOTHING, dtype=np.int64)
 
-    def fold(self, rows: RowSet, starts: Int64s, ends: Int64s, into: Int64s) -> None:
-        rows.derived(self, lambda: self._tree(rows.batch.column(self.column))).fold(starts, ends, into)
+    def fold(self, rows: RowSet, ranges: Ranges, into: Int64s) -> None:
+        rows.derived(self, lambda: self._minimum(rows)).fold(ranges, into)
 
-    def _tree(self, column: pa.Array) -> MinimumTree:
-        return MinimumTree(_ordered(to_codes(column), column, largest=self.largest))
+    def _minimum(self, rows: RowSet) -> Folded:
+        column = rows.batch.column(self.column)
+        return minimum_of(_ordered(to_codes(column), column, largest=self.largest), Runs.of(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +142,10 @@ class LeastWide:
     def empty(self, windows: int) -> list[pa.Array]:
         return [pa.nulls(windows)]
 
-    def fold(self, rows: RowSet, starts: Int64s, ends: Int64s, into: list[pa.Array]) -> None:
-        tree, values = rows.derived(self, lambda: self._ranked(rows.batch.column(self.column)))
-        found = np.full(len(starts), NOTHING, dtype=np.int64)
-        tree.fold(starts, ends, found)
+    def fold(self, rows: RowSet, ranges: Ranges, into: list[pa.Array]) -> None:
+        places, values = rows.derived(self, lambda: self._ranked(rows))
+        found = np.full(len(ranges.starts), NOTHING, dtype=np.int64)
+        places.fold(ranges, found)
         missing = found == NOTHING
         ranked = ~found if self.largest else found
         mine = values.take(pa.array(np.where(missing, 0, ranked), mask=missing))
@@ -153,9 +155,10 @@ class LeastWide:
         else:
             into[0] = (pc.max_element_wise if self.largest else pc.min_element_wise)(known, mine)
 
-    def _ranked(self, column: pa.Array) -> tuple[MinimumTree, pa.Array]:
+    def _ranked(self, rows: RowSet) -> tuple[Folded, pa.Array]:
+        column = rows.batch.column(self.column)
         places, values = ranks(column)
-        return MinimumTree(_ordered(places, column, largest=self.largest)), values
+        return minimum_of(_ordered(places, column, largest=self.largest), Runs.of(rows)), values
 
 
 def least_of(column: str, kind: pa.DataType, *, largest: bool) -> Summary:

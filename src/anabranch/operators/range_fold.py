@@ -1,20 +1,25 @@
-"""Aggregates over ranges of positions: trees that answer any range in logarithmic time.
+"""Aggregates over ranges of positions, none of them by subtraction.
 
-A window over a sorted block is a range of positions. A prefix sum would answer it by a subtraction,
-which is exact for integers only: with floating numbers it cancels digits, and one NaN or infinity
-would spoil every window behind it. A minimum cannot be subtracted at all. So each of these keeps a
-binary tree over the positions, and a range is folded from the O(log n) nodes that tile it::
+A window over a sorted block is a range of positions inside a run of equal hashes. A prefix sum would
+answer it by a subtraction, which is exact for integers only: with floating numbers it cancels digits,
+and one NaN or infinity would spoil every window behind it. A minimum cannot be subtracted at all.
 
-    ├───────────────┤            node 1 covers everything, nodes n … 2n-1 are the rows
-    ├───────┤├──────┤
-    ├──┤├──┤├──┤├──┤
-       ╰─range──╯               two or three nodes here
+Most ranges reach the end of their run, because most blocks are older than the row whose window it is.
+They are answered by one look into *suffix aggregates*. The others, in the newest blocks, are folded
+from the O(log n) nodes of a binary tree that tile them::
 
-Every fold adds to what it finds in the result, so that several blocks fold into one answer.
+    run   a a a a a a a a          ├───────────────┤      node 1 covers everything,
+    range       ╰─────────╯        ├───────┤├──────┤      nodes n … 2n-1 are the rows
+                ▲ suffix here      ├──┤├──┤├──┤├──┤
+                                      ╰─range──╯          two or three nodes here
+
+Both are built when first needed. Every fold adds to what it finds in the result, so that several
+blocks fold into one answer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,61 +27,90 @@ import numpy.typing as npt
 from numba import njit
 
 from anabranch.operators.order import Int64s
+from anabranch.operators.window_bounds import Ranges, Runs
 
 Float64s = npt.NDArray[np.float64]
 NOTHING = np.iinfo(np.int64).max
 """Minimum of no codes."""
 
 
-class MinimumTree:
+class Folded:
+    """Suffix aggregates and tree of one column of one block."""
+
+    def __init__(
+        self,
+        leaves: npt.NDArray[Any],
+        runs: Runs,
+        suffixes: Callable[[Any, Any], Any],
+        tree: Callable[[Any], Any],
+        fold: Callable[[Any, Any, Any, Any, Any, Any], None],
+    ) -> None:
+        self._leaves = leaves
+        self._runs = runs
+        self._make = (suffixes, tree)
+        self._fold = fold
+        self._suffixes: Any = leaves[:0]
+        self._tree: Any = leaves[:0]
+
+    def fold(self, ranges: Ranges, into: npt.NDArray[Any]) -> None:
+        """Add the ranges' rows to what `into` knows already."""
+        inner = ~ranges.to_end
+        if not len(self._suffixes) and not inner.all():
+            self._suffixes = self._make[0](self._leaves, self._runs.starts)
+        if not len(self._tree) and (inner & (ranges.ends > ranges.starts)).any():
+            self._tree = self._make[1](self._leaves)
+        self._fold(self._suffixes, self._tree, ranges.starts, ranges.ends, ranges.to_end, into)
+
+
+def minimum_of(codes: Int64s, runs: Runs) -> Folded:
     """Least code in a range. The largest is the complement of the least complement."""
-
-    def __init__(self, codes: Int64s) -> None:
-        self._tree = _minimum_tree(codes)
-
-    def fold(self, starts: Int64s, ends: Int64s, least: Int64s) -> None:
-        _fold_minimum(self._tree, starts, ends, least)
+    return Folded(codes, runs, _minimum_suffixes, _minimum_tree, _fold_minimum)
 
 
-class SumTree:
-    """Sum of floating numbers in a range, added pairwise: the error grows with the logarithm."""
-
-    def __init__(self, values: Float64s) -> None:
-        self._tree = _sum_tree(values)
-
-    def fold(self, starts: Int64s, ends: Int64s, total: Float64s) -> None:
-        _fold_sum(self._tree, starts, ends, total)
+def sum_of(values: Float64s, runs: Runs) -> Folded:
+    """Sum of floating numbers in a range."""
+    return Folded(values, runs, _sum_suffixes, _sum_tree, _fold_sum)
 
 
-class MomentTree:
-    """Count, mean and sum of squared distances from the mean in a range.
+def moments_of(values: Float64s, known: npt.NDArray[np.bool_], runs: Runs) -> Folded:
+    """Count, mean and sum of squared distances from the mean, as rows of three.
 
     Merged by the update of Chan, Golub and LeVeque (1979), which does not cancel as a difference of
-    squares does.
+    squares does. A value that is not finite makes the squares NaN, in whatever order it is merged.
     """
-
-    def __init__(self, values: Float64s, weights: Float64s) -> None:
-        self._tree = _moment_tree(values, weights)
-
-    def fold(self, starts: Int64s, ends: Int64s, moments: Float64s) -> None:
-        """Add to `moments`: one row of (count, mean, squared distances) per range."""
-        _fold_moments(self._tree, starts, ends, moments)
+    squares = np.where(np.isfinite(values) | ~known, 0.0, np.nan)
+    leaves = np.stack([known.astype(np.float64), np.where(known, values, 0.0), squares], axis=1)
+    return Folded(leaves, runs, _moment_suffixes, _moment_tree, _fold_moments)
 
 
 @njit(cache=True, nogil=True)
-def _minimum_tree(codes: Any) -> Any:
-    n = len(codes)
+def _minimum_suffixes(leaves: Any, starts: Any) -> Any:
+    suffixes = leaves.copy()
+    for run in range(len(starts) - 1):
+        for i in range(starts[run + 1] - 2, starts[run] - 1, -1):
+            suffixes[i] = min(suffixes[i], suffixes[i + 1])
+    return suffixes
+
+
+@njit(cache=True, nogil=True)
+def _minimum_tree(leaves: Any) -> Any:
+    n = len(leaves)
     tree = np.empty(2 * n, dtype=np.int64)
-    tree[n:] = codes
+    tree[n:] = leaves
     for i in range(n - 1, 0, -1):
         tree[i] = min(tree[2 * i], tree[2 * i + 1])
     return tree
 
 
 @njit(cache=True, nogil=True)
-def _fold_minimum(tree: Any, starts: Any, ends: Any, least: Any) -> None:
+def _fold_minimum(suffixes: Any, tree: Any, starts: Any, ends: Any, to_end: Any, least: Any) -> None:
     n = len(tree) // 2
     for i in range(len(starts)):
+        if starts[i] >= ends[i]:
+            continue
+        if to_end[i]:
+            least[i] = min(least[i], suffixes[starts[i]])
+            continue
         low, high = starts[i] + n, ends[i] + n
         found = least[i]
         while low < high:
@@ -92,19 +126,33 @@ def _fold_minimum(tree: Any, starts: Any, ends: Any, least: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _sum_tree(values: Any) -> Any:
-    n = len(values)
+def _sum_suffixes(leaves: Any, starts: Any) -> Any:
+    suffixes = leaves.copy()
+    for run in range(len(starts) - 1):
+        for i in range(starts[run + 1] - 2, starts[run] - 1, -1):
+            suffixes[i] += suffixes[i + 1]
+    return suffixes
+
+
+@njit(cache=True, nogil=True)
+def _sum_tree(leaves: Any) -> Any:
+    n = len(leaves)
     tree = np.empty(2 * n, dtype=np.float64)
-    tree[n:] = values
+    tree[n:] = leaves
     for i in range(n - 1, 0, -1):
         tree[i] = tree[2 * i] + tree[2 * i + 1]
     return tree
 
 
 @njit(cache=True, nogil=True)
-def _fold_sum(tree: Any, starts: Any, ends: Any, total: Any) -> None:
+def _fold_sum(suffixes: Any, tree: Any, starts: Any, ends: Any, to_end: Any, total: Any) -> None:
     n = len(tree) // 2
     for i in range(len(starts)):
+        if starts[i] >= ends[i]:
+            continue
+        if to_end[i]:
+            total[i] += suffixes[starts[i]]
+            continue
         low, high = starts[i] + n, ends[i] + n
         found = 0.0
         while low < high:
@@ -120,29 +168,13 @@ def _fold_sum(tree: Any, starts: Any, ends: Any, total: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _moment_tree(values: Any, weights: Any) -> Any:
-    n = len(values)
-    tree = np.zeros((2 * n, 3), dtype=np.float64)
-    for i in range(n):
-        if weights[i] > 0:
-            tree[n + i, 0] = 1.0
-            tree[n + i, 1] = values[i]
-            if not np.isfinite(values[i]):
-                tree[n + i, 2] = np.nan  # in whatever order it is merged
-    for i in range(n - 1, 0, -1):
-        tree[i] = tree[2 * i]
-        _merge_moments(tree, i, tree, 2 * i + 1)
-    return tree
-
-
-@njit(cache=True, nogil=True)
 def _merge_moments(into: Any, i: int, other: Any, j: int) -> None:
-    count = into[i, 0] + other[j, 0]
     if other[j, 0] == 0.0:
         return
     if into[i, 0] == 0.0:
         into[i, 0], into[i, 1], into[i, 2] = other[j, 0], other[j, 1], other[j, 2]
         return
+    count = into[i, 0] + other[j, 0]
     distance = other[j, 1] - into[i, 1]
     into[i, 2] += other[j, 2] + distance * distance * (into[i, 0] * other[j, 0] / count)
     into[i, 1] += distance * (other[j, 0] / count)
@@ -150,9 +182,34 @@ def _merge_moments(into: Any, i: int, other: Any, j: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _fold_moments(tree: Any, starts: Any, ends: Any, moments: Any) -> None:
+def _moment_suffixes(leaves: Any, starts: Any) -> Any:
+    suffixes = leaves.copy()
+    for run in range(len(starts) - 1):
+        for i in range(starts[run + 1] - 2, starts[run] - 1, -1):
+            _merge_moments(suffixes, i, suffixes, i + 1)
+    return suffixes
+
+
+@njit(cache=True, nogil=True)
+def _moment_tree(leaves: Any) -> Any:
+    n = len(leaves)
+    tree = np.empty((2 * n, 3), dtype=np.float64)
+    tree[n:] = leaves
+    for i in range(n - 1, 0, -1):
+        tree[i] = tree[2 * i]
+        _merge_moments(tree, i, tree, 2 * i + 1)
+    return tree
+
+
+@njit(cache=True, nogil=True)
+def _fold_moments(suffixes: Any, tree: Any, starts: Any, ends: Any, to_end: Any, moments: Any) -> None:
     n = len(tree) // 2
     for i in range(len(starts)):
+        if starts[i] >= ends[i]:
+            continue
+        if to_end[i]:
+            _merge_moments(moments, i, suffixes, starts[i])
+            continue
         low, high = starts[i] + n, ends[i] + n
         while low < high:
             if low & 1:

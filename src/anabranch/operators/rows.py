@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.exchange.partition_map import PARTITION_BITS, PARTITIONS
 from anabranch.operators.match import Side
 from anabranch.operators.order import Int64s, Rows32, combine_hashes, order_by_hash
 from anabranch.plan.layout import HASH, SEQUENCE
@@ -17,19 +16,15 @@ from anabranch.plan.local_plan import LocalNode
 
 T = TypeVar("T")
 
-PARTITION_STARTS = np.arange(-PARTITIONS // 2, PARTITIONS // 2, dtype=np.int64) << (64 - PARTITION_BITS)
-"""Smallest signed hash of each partition, in the order of signed hashes: the upper half comes first."""
-
 
 class RowSet:
     """Rows sorted by (routing hash, time); further orders are built once, when first probed."""
 
-    __slots__ = ("_derived", "_indexes", "_starts", "batch")
+    __slots__ = ("_derived", "_indexes", "batch")
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.batch = batch
         self._indexes: dict[tuple[str, ...], tuple[Int64s, Rows32]] = {}
-        self._starts: Int64s | None = None
         self._derived: dict[Hashable, Any] = {}
 
     @classmethod
@@ -51,19 +46,6 @@ class RowSet:
             self._derived[key] = make()
         found: T = self._derived[key]
         return found
-
-    def rows_per_partition(self, rows: Rows32 | None = None) -> Int64s:
-        """How many rows, or how many of the given positions, fall into each partition."""
-        if self._starts is None:
-            self._starts = np.searchsorted(int64s(self.batch, HASH), PARTITION_STARTS)
-        bounds = np.append(self._starts, len(self))
-        if rows is None:
-            counts = np.diff(bounds)
-        elif len(rows) < 2 or (rows[1:] >= rows[:-1]).all():  # as a probe by routing hash yields them
-            counts = np.diff(np.searchsorted(rows, bounds))
-        else:
-            counts = np.bincount(np.searchsorted(bounds, rows, side="right") - 1, minlength=PARTITIONS)
-        return np.roll(counts, -PARTITIONS // 2)
 
     def side(self, node: LocalNode, index: tuple[str, ...]) -> Side:
         """These rows as rows of `node`, in the order of the hash over the columns `index`."""

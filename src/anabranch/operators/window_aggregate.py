@@ -27,11 +27,10 @@ from anabranch.operators.gathered_groups import (
     gather_newest,
     shared_hashes,
 )
-from anabranch.operators.rows import RowSet, int64s
-from anabranch.operators.window_bounds import window_bounds
+from anabranch.operators.rows import RowSet
+from anabranch.operators.window_bounds import Ranges, window_bounds
 from anabranch.operators.window_join import QuotaExceeded
 from anabranch.plan.aggregate import WindowNode, aggregate_column
-from anabranch.plan.layout import HASH, TIME
 from anabranch.plan.logical import Query
 
 
@@ -107,15 +106,9 @@ class WindowAggregate:
             least, largest = time_range(block)
             if largest < earliest or least > latest:
                 continue
-            starts, ends = window_bounds(
-                int64s(block.batch, HASH),
-                int64s(block.batch, TIME),
-                of_hashes=rows.hashes,
-                first=first,
-                last=rows.times,
-            )
+            ranges = window_bounds(block, of_hashes=rows.hashes, first=first, last=rows.times)
             for summary, accumulator in known.items():
-                summary.fold(block, starts, ends, accumulator)
+                summary.fold(block, ranges, accumulator)
         return known
 
     def _fold_newest(self, gathered: GatheredGroups, newest: int) -> Accumulators:
@@ -124,8 +117,9 @@ class WindowAggregate:
         known = {s: s.empty(len(rows)) for s in self._summaries}
         ends = rows.position + 1
         starts = np.maximum(ends - newest, gathered.group_start)
+        ranges = Ranges(starts, ends, np.zeros(len(rows), dtype=bool))
         for summary, accumulator in known.items():
-            summary.fold(rows.blocks[0], starts, ends, accumulator)
+            summary.fold(rows.blocks[0], ranges, accumulator)
         return known
 
     def _charge(self, rows: FinalRows) -> None:

@@ -15,11 +15,10 @@ from anabranch.operators.column_codes import Flags
 from anabranch.operators.expressions import project
 from anabranch.operators.final_rows import Emission, FinalRows, final_rows
 from anabranch.operators.gathered_groups import gather_groups, shared_hashes
-from anabranch.operators.rows import RowSet, int64s
+from anabranch.operators.rows import RowSet
 from anabranch.operators.window_bounds import window_bounds
 from anabranch.operators.window_join import QuotaExceeded
 from anabranch.plan.aggregate import WindowNode
-from anabranch.plan.layout import HASH, TIME
 from anabranch.plan.logical import Query
 
 
@@ -71,14 +70,10 @@ class WindowDistinct:
         rows = rows.at(np.append(np.ones(min(len(rows), 1), dtype=bool), new_time))
         alone = np.ones(len(rows), dtype=bool)
         for block in rows.blocks:
-            starts, ends = window_bounds(
-                int64s(block.batch, HASH),
-                int64s(block.batch, TIME),
-                of_hashes=rows.hashes,
-                first=rows.times - self._node.window_us,
-                last=rows.times - 1,
+            before = window_bounds(
+                block, of_hashes=rows.hashes, first=rows.times - self._node.window_us, last=rows.times - 1
             )
-            alone &= starts == ends
+            alone &= before.starts == before.ends
         rows = rows.at(alone)
         if len(rows):
             columns = {name: rows.column(physical) for name, physical in self._node.names.items()}

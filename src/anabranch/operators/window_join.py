@@ -17,6 +17,7 @@ from anabranch.exchange.partition_map import PARTITIONS
 from anabranch.operators.expressions import filter_rows, project
 from anabranch.operators.match import match
 from anabranch.operators.order import Rows32
+from anabranch.operators.partition_counts import partition_counts
 from anabranch.operators.rows import RowSet, equal_or_unknown_false, int64s
 from anabranch.operators.theta_join import theta_match
 from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME
@@ -143,7 +144,7 @@ class WindowJoin:
             pairs = theta_match(node, new_node, new, old_node, old)
         for new_rows, old_rows in pairs:
             self.pairs += len(new_rows)
-            self.pairs_by_partition += new.rows_per_partition(new_rows)
+            self.pairs_by_partition += partition_counts(int64s(new.batch, HASH), new_rows)
             if self.pairs > self._quota:
                 raise QuotaExceeded(
                     f"query {self._plan.query.name!r} matched more than {self._quota:,} pairs in one batch "

@@ -19,6 +19,7 @@ from anabranch.exchange.partition_map import PARTITIONS, PartitionMap, partition
 from anabranch.operators.final_rows import Emission
 from anabranch.operators.newest_rows import Trim, keep_newest
 from anabranch.operators.operator import Operator
+from anabranch.operators.partition_counts import partition_counts
 from anabranch.operators.rows import RowSet, concat_rows, int64s
 from anabranch.operators.window_aggregate import WindowAggregate
 from anabranch.operators.window_distinct import WindowDistinct
@@ -74,6 +75,8 @@ class _OpenBlock:
     rows: RowSet
     partitions: int
     """Bit set of the partitions it has rows of."""
+    rows_of: np.ndarray
+    """Rows by partition."""
 
 
 _opened: dict[str, _OpenBlock] = {}
@@ -136,7 +139,9 @@ class _SlotRun:
             if partitions & mine:
                 if block is None:
                     rows = RowSet(open_block(self.task.checkpoint / BLOCKS, meta))
-                    block = _opened[meta.name] = _OpenBlock(meta, rows, partitions)
+                    rows_of = np.zeros(PARTITIONS, dtype=np.int64)
+                    rows_of[[p for p, _ in meta.partitions]] = [n for _, n in meta.partitions]
+                    block = _opened[meta.name] = _OpenBlock(meta, rows, partitions, rows_of)
                 by_state.setdefault(meta.state, []).append(block)
         return by_state
 
@@ -179,7 +184,9 @@ class _SlotRun:
             pairs = np.zeros(PARTITIONS, dtype=np.int64)
             for plan in self.task.plans[site]:
                 pairs += self._run_plan(plan, rows, states, writers[plan.query.name], kept, report)
-            arrived = sum((r.rows_per_partition() for r in rows.values()), start=np.zeros_like(pairs))
+            arrived = np.zeros_like(pairs)
+            for r in rows.values():
+                arrived += partition_counts(int64s(r.batch, HASH))
             active = np.flatnonzero(arrived + pairs)
             report.partitions = tuple((int(p), int(arrived[p]), int(pairs[p])) for p in active)
             report.busy_s = time.thread_time() - started
@@ -199,8 +206,7 @@ class _SlotRun:
             rows = block.rows
             if spilled and block.meta.state in self.task.spillable:
                 rows = RowSet(_rows_in(rows.batch, mine))
-            share = rows.rows_per_partition()[mine].sum() / max(block.meta.rows, 1)
-            report.state_bytes += round(block.meta.bytes * share)
+            report.state_bytes += round(block.meta.bytes * block.rows_of[mine].sum() / block.meta.rows)
             states.setdefault(block.meta.state, []).append(rows)
         return states
 
@@ -275,7 +281,7 @@ class _SlotRun:
         first, last = batches or (self.task.batch, self.task.batch)
         times = pc.min_max(rows.column(time_column))
         deadline = pc.max(rows.column(DEADLINE)).as_py() if time_column == MAX_TIME else None
-        partitions = np.bincount(partition_of(int64s(rows, HASH)), minlength=PARTITIONS)
+        partitions = partition_counts(int64s(rows, HASH))
         self.report.blocks.append(
             write_block(
                 self.task.checkpoint / BLOCKS,

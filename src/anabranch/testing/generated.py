@@ -100,7 +100,7 @@ def streams(draw: st.DrawFn, *, lateness: st.SearchStrategy[int] | None = None) 
     for number in range(draw(st.integers(1, 3))):
         kinds = draw(st.lists(st.sampled_from(tuple(POOLS)), min_size=2, max_size=5, unique=True))
         columns = (Column("id", "int"), *(Column(k, POOLS[k][0]) for k in kinds), Column("ts", "timestamp"))
-        late = draw(lateness if lateness is not None else st.sampled_from((3, 0, 1, 8, 40)))
+        late = draw(lateness if lateness is not None else st.sampled_from((0, 3, 1, 0, 8, 40)))
         found.append(Stream(f"s{number}", columns, "ts", late))
     return tuple(found)
 
@@ -112,7 +112,7 @@ def arrivals(draw: st.DrawFn, stream: Stream, size: int, *, base_us: int, broken
     width = len(kinds) + 1
     data = draw(st.binary(min_size=size * width, max_size=size * width))
     disorder = draw(st.sampled_from((12, 4, 1)))
-    pace = draw(st.sampled_from((1, 3)))
+    pace = draw(st.sampled_from((3, 1)))
     variety = draw(st.sampled_from((2, 3, 10)))
     times = []
     for row in range(size):
