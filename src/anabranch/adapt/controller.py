@@ -23,6 +23,9 @@ from anabranch.adapt.self_tuning import Effect, Tuning, judge, relax, tune
 from anabranch.adapt.statistics import Ints, Statistics
 from anabranch.exchange.partition_map import PartitionMap
 
+VERSION = 2
+"""Of the JSON object in the manifest."""
+
 
 class Phase(StrEnum):
     """The two phases of a round (Flux, section 5.3)."""
@@ -234,7 +237,7 @@ class Controller:
     def to_json(self) -> dict[str, Any]:
         """Everything the next call depends on, save the settings and a round in progress."""
         return {
-            "version": 1,
+            "version": VERSION,
             "round": self.round,
             "phase": str(self.phase),
             "phaseSince": self._phase_since,
@@ -250,9 +253,13 @@ class Controller:
     def from_json(
         cls, data: Mapping[str, Any], policy: Policy, settings: ControllerSettings | None = None
     ) -> Controller:
-        """Go on where a manifest left off; an empty object starts afresh."""
+        """Go on where a manifest left off.
+
+        An empty object, or one of another version, starts afresh: what it held were estimates, and they
+        come back within a few rounds.
+        """
         controller = cls(policy, settings)
-        if not data:
+        if not data or data.get("version") != VERSION:
             return controller
         controller.round = int(data["round"])
         controller.phase = Phase(data["phase"])

@@ -272,8 +272,9 @@ class BatchLoop:
             *(b for r in reports for b in r.blocks),
         )
         next_map, events = self._adaptation.after(task.batch, task.partition_map, reports, blocks)
-        if next_map.sites != self._settings.sites:
-            next_map = next_map.rescaled(self._settings.sites)
+        wanted = self._adaptation.settings.sites
+        if next_map.sites != wanted:
+            next_map = next_map.rescaled(wanted)
         manifest = Manifest(
             batch=task.batch,
             step=step,

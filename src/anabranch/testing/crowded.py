@@ -12,7 +12,7 @@ from anabranch.operators.order import Int64s
 from anabranch.testing.spark_hash import xxhash64_longs
 from anabranch.testing.stream_files import Clock, Workload, utc_times, write_stream
 
-KEYS_PER_PARTITION = 100
+KEYS_PER_PARTITION = 40
 
 
 def crowded_streams(

@@ -73,6 +73,11 @@ class LocalRun:
         self._tables = {}
         return self.loop.end_of_input()
 
+    def drain(self) -> list[BatchSummary]:
+        """Let waiting rows enter, as a run does when it has read everything."""
+        self._tables = {}
+        return self.loop.drain()
+
     def results(self, query: str) -> pa.Table:
         sink = self.sinks[query]
         assert isinstance(sink, MemorySink)

@@ -120,6 +120,7 @@ def run_case(case: Case) -> tuple[dict[str, pa.Table], LocalRun]:
             )
             for batch in phase.batches:
                 run.batch(batch)
+            run.drain()
             run.close()
         return {name: sink.table() for name, sink in sinks.items()}, run
 
