@@ -28,7 +28,7 @@ lint: $(READY) ## Style, types, import contracts
 	PYTHONPATH=src $(BIN)/lint-imports --no-logo
 
 unit: $(READY)
-	$(BIN)/pytest -m "not slow" $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
 
 format: $(READY) ## Rewrite the code in the house style
 	$(BIN)/ruff check --fix $(CODE)

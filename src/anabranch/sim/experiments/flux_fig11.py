@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
+from anabranch.sim.cluster import MB
 from anabranch.sim.experiments.flux_setups import (
+    LARGE_STATE,
+    MEMORY_PARTITIONS,
     SITES,
     loaded_sites,
     memory_pressure,
@@ -19,6 +23,8 @@ from anabranch.sim.experiments.result import Check, Result, Table, at_least, at_
 from anabranch.sim.trace import Trace
 
 SHORT_SITE = 7
+MEMORY_LEFT = 512 * MB
+"""Of a site that has lost the other half."""
 
 
 def flux_fig11(out: Path, *, quick: bool = False) -> Result:
@@ -96,6 +102,7 @@ def flux_fig12(out: Path, *, quick: bool = False) -> Result:
     )
 
 
+@cache
 def _halved(quick: bool) -> tuple[Trace, dict[str, Trace], float]:
     sites, until = (8, 50.0) if quick else (SITES, 60.0)
     calm = run(memory_stage(small_cluster(sites=sites)), None, until)
@@ -158,7 +165,7 @@ def flux_fig14(out: Path, *, quick: bool = False) -> Result:
         log_y=True,
     )
     inside = [a for n, a in zip(counts, kept, strict=True) if n < _limit(counts)]
-    beyond = [a for n, a in zip(counts, kept, strict=True) if n > _limit(counts)]
+    beyond = [a for n, a in zip(counts, kept, strict=True) if n >= _limit(counts)]
     return Result(
         "flux-fig14",
         "latency by sites short of memory",
@@ -176,6 +183,7 @@ LAST = (160.0, 200.0)
 """Steady state: this part of the run, in seconds."""
 
 
+@cache
 def _degraded(quick: bool) -> tuple[tuple[int, ...], list[Trace], list[Trace]]:
     sites = 8 if quick else SITES
     counts = (0, 1, 6) if quick else (0, 1, 4, 8, 12, 15, 16, 20, 24)
@@ -193,11 +201,25 @@ def _limit(counts: tuple[int, ...]) -> int:
     return 16 if max(counts) > 8 else 4
 
 
+def _left_to_gain(sites: int, short: int) -> float:
+    """Throughput, against unloaded, when the short sites keep what fits and the others share the rest evenly.
+
+    Memory is not all: the sites that take partitions over have more to do, and the stage is as fast as they are.
+    """
+    kept = int(MEMORY_LEFT // LARGE_STATE)
+    return MEMORY_PARTITIONS * (sites - short) / (MEMORY_PARTITIONS * sites - kept * short)
+
+
 def _cliff_checks(counts: tuple[int, ...], static: list[float], policy: list[float]) -> tuple[Check, ...]:
-    inside = [a for n, a in zip(counts, policy, strict=True) if n < _limit(counts)]
-    beyond = [a for n, a in zip(counts, policy, strict=True) if n > _limit(counts)]
+    limit = _limit(counts)
+    inside = [(n, a) for n, a in zip(counts, policy, strict=True) if n < limit]
+    beyond = [a for n, a in zip(counts, policy, strict=True) if n >= limit]
     return (
         at_most("static drops with the first site: ÷ unloaded", max(static[1:]), 0.6),
-        at_least("the policy keeps the throughput while memory lasts", min(inside), 0.95),
-        at_most("beyond, it drops steeply", max(beyond), 0.7),
+        at_least(
+            "while memory lasts, the policy has what the sites' CPUs allow",
+            min(a / _left_to_gain(2 * limit, n) for n, a in inside),
+            0.95,
+        ),
+        at_most("where memory ends, it drops steeply: ÷ before", max(beyond) / inside[-1][1], 0.5),
     )
