@@ -70,6 +70,7 @@ def test_an_unknown_setting_points_at_its_line(
         pytest.param(["--conf", "spark.driver.memory"], "write it as key=value", id="conf without a value"),
         pytest.param(["--conf", "spark.anabranch.sitez=3"], "did you mean sites?", id="unknown conf"),
         pytest.param(["--sites", "100000"], "choose 1 to", id="too many sites"),
+        pytest.param(["--end-of-input"], "needs --available-now", id="no end of input"),
     ],
 )
 def test_wrong_options_are_refused(

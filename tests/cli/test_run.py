@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.parquet as pq
 import pytest
 from tests.cli.conftest import Command
 
@@ -107,3 +108,24 @@ def test_ctrl_c_stops_and_the_same_command_goes_on_without_loss(anabranch: Comma
     assert "everything available is processed" in result.stdout.lower()
     duckdb_batch_join(workload, window_us=WINDOW_US, scratch=tmp_path / "duckdb")
     assert_same_rows(tmp_path / "out", tmp_path / "duckdb")
+
+
+@pytest.mark.usefixtures("use_spark")
+@pytest.mark.parametrize("declared", ["option", "setting"])
+def test_the_end_of_input_can_be_declared(anabranch: Command, tmp_path: Path, declared: str) -> None:
+    workload = _workload(tmp_path, batches=2)
+    stream = workload.streams[0]
+    setting = "SET end_of_input = true;\n" if declared == "setting" else ""
+    flow = tmp_path / "flow.sql"
+    flow.write_text(
+        f"{setting}CREATE STREAM {stream.name} ({stream.ddl}) FROM parquet '{stream.path}'"
+        " OPTIONS (maxFilesPerTrigger = 1) TIME ts LATENESS 1 HOUR;\n"
+        f"CREATE QUERY n INTO parquet '{tmp_path / 'out'}' AS\n"
+        f"  SELECT COUNT(*) AS n FROM {stream.name} [RANGE UNBOUNDED];"
+    )
+    more = ["--end-of-input"] if declared == "option" else []
+    result = anabranch("run", flow, "--checkpoint", tmp_path / "ck", "--available-now", *more)
+    assert result.exit_code == 0, result.stderr
+    counts = pq.read_table(tmp_path / "out").column("n").to_pylist()
+    assert len(counts) == 400
+    assert max(counts) == 400

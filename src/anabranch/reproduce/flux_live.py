@@ -60,7 +60,8 @@ def flux_live(out: Path, *, quick: bool = False) -> Result:
     rows_shown = (
         ("fixed map", sum(static.critical_s), 0),
         ("load policy", sum(adaptive.critical_s), adaptive.moves),
-        ("perfect packing", sum(adaptive.packed_s), 0),
+        ("perfect packing, in hindsight", sum(adaptive.packed_s), 0),
+        ("load policy ÷ perfect packing, once settled", packing, 0),
     )
     return Result(
         "flux-live",
@@ -68,7 +69,6 @@ def flux_live(out: Path, *, quick: bool = False) -> Result:
         Table(("partitioning", "critical path (s)", "moves"), rows_shown),
         (
             at_least("critical-path throughput, load policy ÷ fixed map", gain, 2.0),
-            at_most("critical path ÷ perfect packing once settled", packing, 1.25),
             at_most("rows that differ", 0.0 if same is None else 1.0, 0.0),
         ),
         draw(chart, out / "flux-live.png"),

@@ -48,6 +48,7 @@ def flux_fig11(out: Path, *, quick: bool = False) -> Result:
         "on disk at the end",
     )
     static, paper, ours = runs.values()
+    back = 0.98 * _left_to_gain(8 if quick else SITES, 1)  # 0.97 with the paper's 32 sites
     return Result(
         "flux-fig11",
         "memory of one site halved: throughput",
@@ -55,9 +56,9 @@ def flux_fig11(out: Path, *, quick: bool = False) -> Result:
         (
             at_most("static stays slow: ÷ unloaded", static.mean_throughput(until - 10) / unloaded, 0.6),
             at_least(
-                "the memory policy returns: ÷ unloaded", paper.mean_throughput(until - 10) / unloaded, 0.97
+                "the memory policy returns: ÷ unloaded", paper.mean_throughput(until - 10) / unloaded, back
             ),
-            at_least("our hybrid policy, too", ours.mean_throughput(until - 10) / unloaded, 0.97),
+            at_least("our hybrid policy, too", ours.mean_throughput(until - 10) / unloaded, back),
             at_most("everything is in memory again", paper.spilled_at_end + ours.spilled_at_end, 0),
         ),
         draw(chart, out / "flux-fig11.png"),
@@ -204,7 +205,7 @@ def _limit(counts: tuple[int, ...]) -> int:
 def _left_to_gain(sites: int, short: int) -> float:
     """Throughput, against unloaded, when the short sites keep what fits and the others share the rest evenly.
 
-    Memory is not all: the sites that take partitions over have more to do, and the stage is as fast as they are.
+    Memory is not all: sites that take partitions over have more to do, and the stage is as fast as they are.
     """
     kept = int(MEMORY_LEFT // LARGE_STATE)
     return MEMORY_PARTITIONS * (sites - short) / (MEMORY_PARTITIONS * sites - kept * short)
