@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from anabranch.exchange.partition_map import partition_of
 from anabranch.operators.column_codes import Flags
-from anabranch.operators.order import Int64s
+from anabranch.operators.order import Int64s, order_by_hash
 from anabranch.operators.rows import RowSet, int64s
 from anabranch.plan.layout import HASH, SEQUENCE, TIME
 
@@ -77,10 +77,11 @@ def final_rows(blocks: Sequence[RowSet], emission: Emission, owned: Flags) -> Fi
     times = np.concatenate([int64s(blocks[n].batch, TIME)[at] for n, at in found])
     block = np.concatenate([np.full(len(at), n) for n, at in found])
     position = np.concatenate([at for _, at in found])
-    by = [times, hashes]
     if SEQUENCE in blocks[0].batch.schema.names:
-        by.insert(0, np.concatenate([int64s(blocks[n].batch, SEQUENCE)[at] for n, at in found]))
-    order = np.lexsort(by) if len(found) > 1 else np.arange(len(position))
+        sequence = np.concatenate([int64s(blocks[n].batch, SEQUENCE)[at] for n, at in found])
+        order = np.lexsort((sequence, times, hashes))
+    else:
+        order = order_by_hash(hashes, times)
     return FinalRows(blocks, block[order], position[order], hashes[order], times[order])
 
 

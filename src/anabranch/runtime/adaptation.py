@@ -23,6 +23,7 @@ from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.settings import Settings
 from anabranch.state.block import BlockMeta
 
+MEBIBYTE = 1 << 20
 KEPT_EVENTS = 64
 """Events that the manifest keeps, so that a finished run can still say why."""
 
@@ -98,7 +99,7 @@ class Adaptation:
                 pairs[partition] += matched
         spilled = np.zeros(PARTITIONS, np.bool_)
         spilled[sorted(self.admission().spilled)] = True
-        budget = self.settings.memory_budget_mb << 20
+        budget = self.settings.memory_budget_mb * MEBIBYTE
         return Statistics.of_batch(
             busy,
             rows,
@@ -114,7 +115,7 @@ class Adaptation:
         self, batch: int, partition_map: PartitionMap, sizes: Ints, site_of: Ints
     ) -> tuple[AdaptEvent, ...]:
         """Which partitions of each site are in memory for the next batch."""
-        budget = self.settings.memory_budget_mb << 20
+        budget = self.settings.memory_budget_mb * MEBIBYTE
         if not budget:
             self._spill = {}
             return ()

@@ -76,6 +76,7 @@ def _describe_manifest(manifest: Manifest) -> Json:
         "states": _describe_states(manifest.blocks),
         "queries": {
             query.name: {"status": str(query.status), "since": query.since, "failure": query.failure}
+            | ({} if query.emitted_us is None else {"emitted_us": query.emitted_us})
             for query in manifest.queries
         },
         "results": _describe_files(manifest.results),
