@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import anabranch as ab
-from anabranch.bench.anabranch_join import join_text
+from anabranch.bench.anabranch_join import start_join
 from anabranch.testing.crowded import crowded_streams
 from anabranch.testing.oracle_compare import assert_same_rows
 from anabranch.testing.restless import restless
@@ -21,12 +21,7 @@ pytestmark = pytest.mark.spark
 
 
 def started(spark: SparkSession, work: Workload, root: Path, **settings: Any) -> ab.Run:
-    session = ab.Session(spark, root / "checkpoint", **settings)
-    for stream in work.streams:
-        reader = spark.readStream.schema(stream.ddl).option("maxFilesPerTrigger", 1)
-        session.stream(stream.name, reader.parquet(str(stream.path)), time="ts")
-    session.query("pairs", join_text(work, window_us=3_000_000), ab.parquet(root / "out"))
-    return session.start(availableNow=True)
+    return start_join(spark, work, root, window_us=3_000_000, **settings)
 
 
 @pytest.fixture(scope="module")

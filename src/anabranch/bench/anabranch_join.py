@@ -35,6 +35,24 @@ def anabranch_join(
         Called again and again while the run is active, to measure something beside it.
     """
     settings = {} if sites is None else {"sites": sites}
+    # Spark forgets progress beyond this number.
+    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "100000")
+    began = time.perf_counter()
+    run = start_join(spark, workload, scratch, window_us=window_us, **settings)
+    while not run.awaitTermination(POLL_SECONDS):
+        if watch is not None:
+            watch(run)
+    seconds = time.perf_counter() - began
+    batches = batch_times(run.streamingQuery)
+    return EngineRun(
+        "Anabranch", seconds, sum(t.rows for t in batches), count_parquet_rows(scratch / "out"), batches
+    )
+
+
+def start_join(
+    spark: SparkSession, workload: Workload, scratch: Path, *, window_us: int, **settings: int | str
+) -> Run:
+    """Start the join over everything there is, checkpoint and results below `scratch`."""
     session = Session(spark, scratch / "checkpoint", **settings)
     for stream in workload.streams:
         reader = spark.readStream.schema(stream.ddl).option("maxFilesPerTrigger", 1)
@@ -44,18 +62,8 @@ def anabranch_join(
             time="ts",
             lateness=f"{workload.disorder_us} microseconds",
         )
-    out = scratch / "out"
-    session.query("pairs", join_text(workload, window_us=window_us), ParquetSink(out))
-    # Spark forgets progress beyond this number.
-    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "100000")
-    began = time.perf_counter()
-    run = session.start(availableNow=True)
-    while not run.awaitTermination(POLL_SECONDS):
-        if watch is not None:
-            watch(run)
-    seconds = time.perf_counter() - began
-    batches = batch_times(run.streamingQuery)
-    return EngineRun("Anabranch", seconds, sum(t.rows for t in batches), count_parquet_rows(out), batches)
+    session.query("pairs", join_text(workload, window_us=window_us), ParquetSink(scratch / "out"))
+    return session.start(availableNow=True)
 
 
 def join_text(workload: Workload, *, window_us: int) -> str:

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 
 from anabranch.adapt.packing import longest_first
-from anabranch.bench.anabranch_join import join_text
+from anabranch.bench.anabranch_join import start_join
 from anabranch.bench.same_results import difference
 from anabranch.exchange.partition_map import PARTITIONS
-from anabranch.runtime.session import Session
-from anabranch.runtime.sinks import ParquetSink
 from anabranch.runtime.spark_session import spark_session
 from anabranch.sim.experiments.picture import Chart, draw
 from anabranch.sim.experiments.result import Result, Table, at_least, at_most
@@ -76,14 +74,9 @@ def flux_live(out: Path, *, quick: bool = False) -> Result:
 
 
 def _run(work: Workload, scratch: Path, *, rebalance: str) -> Live:
+    window_us = 5 * work.interval_us
     spark = spark_session("local[2]")
-    session = Session(spark, scratch / "checkpoint", sites=SITES, rebalance=rebalance)
-    for stream in work.streams:
-        frame = spark.readStream.schema(stream.ddl).option("maxFilesPerTrigger", 1).parquet(str(stream.path))
-        session.stream(stream.name, frame, time="ts")
-    sink = ParquetSink(scratch / "out")
-    session.query("pairs", join_text(work, window_us=5 * work.interval_us), sink)
-    run = session.start(availableNow=True)
+    run = start_join(spark, work, scratch, window_us=window_us, sites=SITES, rebalance=rebalance)
     run.awaitTermination()
     shutil.rmtree(scratch / "checkpoint")
     progress = run.recentProgress

@@ -7,11 +7,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from anabranch.bench.anabranch_join import join_text
+from anabranch.bench.anabranch_join import start_join
 from anabranch.bench.same_results import difference
 from anabranch.bench.worker_memory import python_workers
-from anabranch.runtime.session import Session
-from anabranch.runtime.sinks import ParquetSink
 from anabranch.runtime.spark_session import spark_session
 from anabranch.sim.experiments.picture import Chart, draw
 from anabranch.sim.experiments.result import Result, Table, at_least, at_most
@@ -73,13 +71,9 @@ def flux_memory(out: Path, *, quick: bool = False) -> Result:
 
 
 def _run(work: Workload, scratch: Path, *, budget_mb: int) -> Bounded:
+    window_us = 100 * work.interval_us
     spark = spark_session("local[2]")
-    session = Session(spark, scratch / "checkpoint", sites=SITES, memory_budget_mb=budget_mb)
-    for stream in work.streams:
-        frame = spark.readStream.schema(stream.ddl).option("maxFilesPerTrigger", 1).parquet(str(stream.path))
-        session.stream(stream.name, frame, time="ts")
-    session.query("pairs", join_text(work, window_us=100 * work.interval_us), ParquetSink(scratch / "out"))
-    run = session.start(availableNow=True)
+    run = start_join(spark, work, scratch, window_us=window_us, sites=SITES, memory_budget_mb=budget_mb)
     private = 0.0
     while not run.awaitTermination(0.2):
         private = max([private, *(w.anonymous / 2**20 for w in python_workers(os.getpid()))])
