@@ -79,7 +79,7 @@ def final_rows(blocks: Sequence[RowSet], emission: Emission, owned: Flags) -> Fi
     position = np.concatenate([at for _, at in found])
     if SEQUENCE in blocks[0].batch.schema.names:
         sequence = np.concatenate([int64s(blocks[n].batch, SEQUENCE)[at] for n, at in found])
-        order = np.lexsort((sequence, times, hashes))
+        order = np.lexsort((sequence, times, hashes)).astype(np.int32)
     else:
         order = order_by_hash(hashes, times)
     return FinalRows(blocks, block[order], position[order], hashes[order], times[order])
