@@ -8,9 +8,8 @@ as they are.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -19,12 +18,9 @@ from unittest import mock
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
 from anabranch.language.flow import bind_query
 from anabranch.operators import window_aggregate
 from anabranch.plan.logical import Query, Stream
-from anabranch.runtime.adaptation import Adaptation
-from anabranch.runtime.admission import OPEN, Admission
 from anabranch.runtime.settings import Settings
 from anabranch.runtime.sinks import MemorySink
 from anabranch.state import compaction
@@ -40,6 +36,7 @@ from anabranch.testing.generated import (
 )
 from anabranch.testing.local_run import LocalRun
 from anabranch.testing.oracle_check import StreamModel, check_rows, expected_rows, scratch
+from anabranch.testing.restless import restless
 
 _SUMMED = "ilnwf"
 _WINDOWS = (
@@ -191,23 +188,9 @@ def check_aggregates(case: AggregateCase) -> None:
 @contextmanager
 def _unsettled(case: AggregateCase) -> Iterator[None]:
     """Merge blocks early, answer a few rows at a time; move partitions and let rows wait at random."""
-    rng = random.Random(case.seed)
-
-    def after(self: Any, batch: int, current: PartitionMap, *_: Any) -> tuple[PartitionMap, tuple[()]]:
-        moves = {rng.randrange(PARTITIONS): rng.randrange(current.sites) for _ in range(60)}
-        moved = current if case.seed is None else current.moved(moves)
-        return (moved if moved.sites == self.settings.sites else moved.rescaled(self.settings.sites)), ()
-
-    def admission(self: Any) -> Admission:
-        if case.seed is None or rng.random() < 0.5:
-            return OPEN
-        spilled = frozenset(p for p in range(PARTITIONS) if rng.random() < 0.3)
-        return Admission({0: rng.randrange(5)} if rng.random() < 0.5 else {}, spilled)
-
     with (
         mock.patch.object(compaction, "FAN_IN", case.fan_in),
         mock.patch.object(window_aggregate, "CHUNK_ROWS", case.chunk_rows),
-        mock.patch.object(Adaptation, "after", after),
-        mock.patch.object(Adaptation, "admission", admission),
+        nullcontext() if case.seed is None else restless(case.seed),
     ):
         yield
