@@ -22,6 +22,8 @@ VERDICTS = {
     "nothing came": (0.3, Outcome(0.0, 0.0), Effect.USELESS),
     "the critical site got slower": (0.3, Outcome(-0.1, 0.0), Effect.HARMFUL),
     "balance is the same, but everything waits for moves": (0.3, Outcome(0.0, -0.4), Effect.HARMFUL),
+    "so few rows that nothing can be told": (0.1, Outcome(0.04, 0.0, noise=0.05), Effect.UNCLEAR),
+    "harm within the noise": (0.1, Outcome(-0.08, -0.08, noise=0.05), Effect.UNCLEAR),
     "little was promised, noise gave much": (0.001, Outcome(0.2, 0.2), Effect.USELESS),
 }
 

@@ -51,7 +51,7 @@ def test_every_row_produced_is_processed_or_still_inside(controller):
     assert trace.processed > 0
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.integers(0, 1000))
 def test_a_seed_determines_a_run(seed):
     one, two = (Pipeline(pressed_stage(seed=seed), published_hybrid()).run(1.0) for _ in range(2))

@@ -23,7 +23,7 @@ from anabranch.adapt.self_tuning import Effect, Tuning, judge, relax, tune
 from anabranch.adapt.statistics import Ints, Statistics
 from anabranch.exchange.partition_map import PartitionMap
 
-VERSION = 2
+VERSION = 3
 """Of the JSON object in the manifest."""
 
 

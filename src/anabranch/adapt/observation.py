@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
+
 VISIBLE = 0.05
 """Expected relief that stands out of the noise."""
 PLAIN_HARM = 0.15
@@ -29,14 +31,18 @@ class Outcome:
         Moves for balance are to lower this. Rows put off count, so a buffer does not hide an imbalance.
     pace
         Seconds that passed per second of work done. Moves must not raise this: it shows what they cost.
+    noise
+        Relative error of the two, from the number of rows that the busiest site saw: short rounds see few.
     """
 
     critical: float
     pace: float
+    noise: float = 0.0
 
     def relief(self, after: Outcome) -> Outcome:
         """Shares saved since; negative where it got worse."""
-        return Outcome(_saved(self.critical, after.critical), _saved(self.pace, after.pace))
+        noise = float(np.hypot(self.noise, after.noise))
+        return Outcome(_saved(self.critical, after.critical), _saved(self.pace, after.pace), noise)
 
 
 def _saved(before: float, after: float) -> float:
@@ -48,7 +54,7 @@ class Observation:
     """Moves whose benefit is still to be seen.
 
     >>> Outcome(critical=2.0, pace=4.0).relief(Outcome(critical=1.5, pace=5.0))
-    Outcome(critical=0.25, pace=-0.25)
+    Outcome(critical=0.25, pace=-0.25, noise=0.0)
 
     Attributes
     ----------
@@ -76,7 +82,7 @@ class Observation:
 
     def due(self, relief: Outcome) -> bool:
         """Whether to judge now: enough was promised, enough time has passed, or the harm is plain."""
-        harm = min(relief.critical, relief.pace) <= -PLAIN_HARM
+        harm = min(relief.critical, relief.pace) <= -max(PLAIN_HARM, 2 * relief.noise)
         return self.rounds >= 1 and (harm or self.expected >= VISIBLE or self.rounds >= LONGEST)
 
     def to_json(self) -> dict[str, Any]:
@@ -87,7 +93,7 @@ class Observation:
         return cls(
             since_round=int(data["since_round"]),
             epoch=int(data["epoch"]),
-            before=Outcome(float(data["before"]["critical"]), float(data["before"]["pace"])),
+            before=Outcome(**{key: float(value) for key, value in data["before"].items()}),
             expected=float(data["expected"]),
             moves=int(data["moves"]),
             rounds=int(data["rounds"]),

@@ -151,8 +151,11 @@ class RollingStatistics:
             return Outcome(0.0, 0.0)
         fixed = self.model.fixed_s * self._round_batches
         load = fixed + sum_by_site(self._round_work, site_of, self._round.sites)
-        slowness = _ratio(self._round.busy_s, self._round_nominal)
-        return Outcome(float((slowness * load).max()) / arrived, self._round.length_s / done)
+        needed = _ratio(self._round.busy_s, self._round_nominal) * load
+        busiest = int(needed.argmax())
+        seen = float(sum_by_site(self._round.rows, site_of, self._round.sites)[busiest])
+        noise = 1 / np.sqrt(max(seen, 1.0))
+        return Outcome(float(needed[busiest]) / arrived, self._round.length_s / done, float(noise))
 
     def view(self, site_of: Ints, *, pinned: Flags, barred: Mapping[int, frozenset[int]]) -> RoundView:
         """What the policies get to see; call after `close_round`."""

@@ -22,7 +22,10 @@ class Effect(StrEnum):
     USEFUL = "useful"
     USELESS = "useless"
     HARMFUL = "harmful"
+    UNCLEAR = "unclear"
+    """The noise of such short rounds hides it."""
     UNKNOWN = "unknown"
+    """The load has shifted meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +95,19 @@ def judge(expected: float, relief: Outcome, *, least: float = 0.02, harm: float 
     >>> judge(0.4, Outcome(0.35, 0.3)), judge(0.4, Outcome(0.01, 0.0)), judge(0.4, Outcome(0.0, -0.2))
     (<Effect.USEFUL: 'useful'>, <Effect.USELESS: 'useless'>, <Effect.HARMFUL: 'harmful'>)
     """
-    if expected >= least and relief.critical >= max(least, expected / 4):
+    doubt = 2 * relief.noise
+    if expected >= least and relief.critical >= max(least, expected / 4, doubt):
         return Effect.USEFUL
-    return Effect.HARMFUL if min(relief.critical, relief.pace) <= -harm else Effect.USELESS
+    if min(relief.critical, relief.pace) <= -max(harm, doubt):
+        return Effect.HARMFUL
+    return Effect.UNCLEAR if doubt > max(least, expected / 2) else Effect.USELESS
 
 
 def tune(tuning: Tuning, effect: Effect, limits: TuningLimits) -> Tuning:
     """Learn from the effect of the last moves.
 
     A load that shifts before moves can show is a strike, too: when it always does, there is nothing to gain.
+    Rounds too short to tell are made longer.
     """
     if effect is Effect.USEFUL:
         return replace(
@@ -110,6 +117,8 @@ def tune(tuning: Tuning, effect: Effect, limits: TuningLimits) -> Tuning:
             strikes=0,
             next_pause=max(limits.first_pause, tuning.next_pause // 2),
         )
+    if effect is Effect.UNCLEAR:
+        return replace(tuning, minimum_round=min(limits.longest_round, tuning.minimum_round * 2))
     strikes = tuning.strikes + (2 if effect is Effect.HARMFUL else 1)
     worse = replace(tuning, strikes=strikes)
     if effect is not Effect.UNKNOWN:
@@ -131,8 +140,11 @@ def tune(tuning: Tuning, effect: Effect, limits: TuningLimits) -> Tuning:
 def relax(tuning: Tuning, limits: TuningLimits, *, shifted: bool = False) -> Tuning:
     """A round without moves: a pause wears off, and caution slowly does. A shift of the load ends caution.
 
-    A shift does not end a pause: a load that shifts all the time is what made us pause.
+    A shift does not end a pause: a load that shifts all the time is what made us pause. And a pause teaches
+    nothing, so caution is the same after it as before.
     """
+    if tuning.paused:
+        return replace(tuning, pause_left=tuning.pause_left - 1)
     keep = 0.0 if shifted else 0.95
     caution = max(0.0, tuning.imbalance - limits.imbalance)
     slower = max(0.0, tuning.minimum_round - limits.minimum_round)
@@ -140,5 +152,4 @@ def relax(tuning: Tuning, limits: TuningLimits, *, shifted: bool = False) -> Tun
         tuning,
         imbalance=tuning.imbalance - caution * (1 - keep),
         minimum_round=tuning.minimum_round - slower * (1 - keep),
-        pause_left=max(0, tuning.pause_left - 1),
     )

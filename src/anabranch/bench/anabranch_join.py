@@ -32,7 +32,7 @@ def anabranch_join(
     Parameters
     ----------
     watch
-        Called again and again while the run is active, to measure something beside it.
+        Called again and again while the run is active, and once after it, to measure something beside it.
     """
     settings = {} if sites is None else {"sites": sites}
     # Spark forgets progress beyond this number.
@@ -42,6 +42,8 @@ def anabranch_join(
     while not run.awaitTermination(POLL_SECONDS):
         if watch is not None:
             watch(run)
+    if watch is not None:  # the last batch may have ended since
+        watch(run)
     seconds = time.perf_counter() - began
     batches = batch_times(run.streamingQuery)
     return EngineRun(

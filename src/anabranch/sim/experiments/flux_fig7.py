@@ -28,7 +28,7 @@ STEADY = 0.95
 
 def flux_fig7(out: Path, *, quick: bool = False) -> Result:
     """One site of the cluster is loaded from t = 1 s on."""
-    sites, until = (8, 13.0) if quick else (SITES, 30.0)
+    sites, until = (8, 18.0) if quick else (SITES, 30.0)
     calm = run(load_stage(small_cluster(sites=sites)), None, until)
     stage = load_stage(small_cluster(busy_process([SLOW_SITE], start_s=1.0), sites=sites))
     static, paper, ours = (run(stage, c, until) for c in (None, published_load(), our_load()))
