@@ -154,7 +154,7 @@ class BatchLoop:
 
     def _run(self, batch: int, step: int, *, offsets: str, source_id: str) -> BatchSummary:
         laps = Laps()
-        task = self._task(batch, step)
+        task = self._task(batch)
         laps.mark("plan")
         reports = tuple(self._execute(task))
         laps.mark("execute")
@@ -200,11 +200,12 @@ class BatchLoop:
         """Change settings from the next boundary on: `sites`, `memory_budget_mb` and the like."""
         self._settings = self._adaptation.settings = replace(self._settings, **settings)
 
-    def _task(self, batch: int, step: int) -> SlotTask:
+    def _task(self, batch: int) -> SlotTask:
         plans = self._catalog.running_plans()
         watermarks = self._watermarks()
         stored = self.manifest.blocks if self.manifest else ()
-        waiting = tuple(b for b in stored if is_waiting(b.state))
+        inputs = {source.state for source in self.layout.inputs}  # a removed query's rows wait for nothing
+        waiting = tuple(b for b in stored if is_waiting(b.state) and entered_state(b.state) in inputs)
         held = held_back(watermarks, self._oldest_waiting(waiting))
         blocks = live_blocks(stored, plans, held, self._catalog.emitted())
         emissions = emissions_of(plans, held, self._catalog.emitted())
