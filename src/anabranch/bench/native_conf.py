@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
+from anabranch.runtime.spark_conf import conf_set
+
 
 @contextmanager
 def native_conf(spark: SparkSession) -> Iterator[None]:
@@ -18,14 +20,5 @@ def native_conf(spark: SparkSession) -> Iterator[None]:
         "spark.sql.shuffle.partitions": str(spark.sparkContext.defaultParallelism),
         "spark.sql.streaming.numRecentProgressUpdates": "100000",
     }
-    before = {key: spark.conf.get(key, None) for key in settings}
-    for key, value in settings.items():
-        spark.conf.set(key, value)
-    try:
+    with conf_set(spark, settings):
         yield
-    finally:
-        for key, old in before.items():
-            if old is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, old)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anabranch.bench.engine_run import BatchTime, EngineRun, Skipped
+from anabranch.runtime.spark_conf import conf_set
 from anabranch.testing.workloads import StreamFiles, Workload
 
 StateStore = Literal["default", "rocksdb"]
@@ -60,7 +60,7 @@ def spark_native_join(
         "spark.sql.streaming.numRecentProgressUpdates": "100000",
         **_STATE_STORES[state_store],
     }
-    with _conf(spark, settings):
+    with conf_set(spark, settings):
         began = time.perf_counter()
         writer = result.writeStream.format("parquet").option(
             "checkpointLocation", str(scratch / "checkpoint")
@@ -86,7 +86,7 @@ def empty_foreach_batch(spark: SparkSession, streams: Sequence[StreamFiles], *, 
     def count(batch: DataFrame, batch_id: int) -> None:
         batch.count()
 
-    with _conf(spark, {"spark.sql.streaming.numRecentProgressUpdates": "100000"}):
+    with conf_set(spark, {"spark.sql.streaming.numRecentProgressUpdates": "100000"}):
         began = time.perf_counter()
         writer = union.writeStream.foreachBatch(count)
         writer = writer.option("checkpointLocation", str(scratch / "checkpoint"))
@@ -170,19 +170,3 @@ def _file_stream(spark: SparkSession, stream: StreamFiles) -> DataFrame:
 def _watermarked(spark: SparkSession, stream: StreamFiles, lateness_us: int) -> DataFrame:
     # Spark counts a row at the watermark as late and keeps watermarks in milliseconds: one more of these.
     return _file_stream(spark, stream).withWatermark("ts", f"{lateness_us + 1000} microseconds")
-
-
-@contextmanager
-def _conf(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set configuration values for as long as the block runs."""
-    before = {key: spark.conf.get(key, None) for key in settings}
-    try:
-        for key, value in settings.items():
-            spark.conf.set(key, value)
-        yield
-    finally:
-        for key, old in before.items():
-            if old is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, old)

@@ -58,9 +58,13 @@ def join_table(bench: JoinBench, results: Sequence[JoinResult]) -> Table:
     return table
 
 
-def join_notes(results: Sequence[JoinResult]) -> list[str]:
-    """What does not fit in the table: skipped peers, differences."""
-    notes = [f"Steady: batches after the first {WARM_UP_BATCHES}; engines without batches count as a whole."]
+def join_notes(bench: JoinBench, results: Sequence[JoinResult]) -> list[str]:
+    """What does not fit in the table: how it was measured, skipped peers, differences."""
+    jvm = "warm: each engine on it ran the workload once before" if bench.warm else "cold"
+    notes = [
+        f"Steady: batches after the first {WARM_UP_BATCHES}; engines without batches count as a whole. "
+        f"The JVM was {jvm}."
+    ]
     notes += [str(r.outcome) for r in results if isinstance(r.outcome, Skipped)]
     notes += [r.difference for r in results if r.difference is not None]
     return notes

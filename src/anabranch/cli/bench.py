@@ -47,6 +47,7 @@ def join(
     peers: Annotated[
         str, typer.Option(help="Of spark, rocksdb, duckdb, polars, flink.")
     ] = "spark,duckdb,polars,flink",
+    warm: Annotated[bool, typer.Option(help="Run each engine on the JVM once before it counts.")] = True,
     window_scale: Annotated[
         int | None, typer.Option(help="Instead: batch time when the window is so many times longer.", min=2)
     ] = None,
@@ -78,13 +79,14 @@ def join(
             keys=keys,
             streams=3 if streams == "3" else 2,
             peers=chosen,
+            warm=warm,
         )
         results = []
         for result in run_join_bench(spark, plan, folder):
             results.append(result)
             console.print(f"  {result.outcome.engine}: done", style="dim", highlight=False)
         console.print(join_table(plan, results))
-        for note in join_notes(results):
+        for note in join_notes(plan, results):
             console.print(note, highlight=False)
         _write(json_file, join_json(plan, results))
         if any(r.difference is not None for r in results):

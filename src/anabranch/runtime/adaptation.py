@@ -154,19 +154,19 @@ class Adaptation:
 
 def state_bytes(blocks: Sequence[BlockMeta]) -> Ints:
     """Bytes of state per partition, by its share of the rows of every block."""
-    total = np.zeros(PARTITIONS, np.int64)
-    for block in blocks:
-        if block.rows and not is_waiting(block.state):
-            per_row = block.bytes / block.rows
-            for partition, rows in block.partitions:
-                total[partition] += round(rows * per_row)
-    return total
+    kept = [b for b in blocks if b.rows and not is_waiting(b.state)]
+    return _by_partition(kept, [b.bytes / b.rows for b in kept])
 
 
 def _pending_rows(blocks: Sequence[BlockMeta]) -> Ints:
-    pending = np.zeros(PARTITIONS, np.int64)
-    for block in blocks:
-        if is_waiting(block.state):
-            for partition, rows in block.partitions:
-                pending[partition] += rows
-    return pending
+    waiting = [b for b in blocks if is_waiting(b.state)]
+    return _by_partition(waiting, [1.0] * len(waiting))
+
+
+def _by_partition(blocks: Sequence[BlockMeta], weights: Sequence[float]) -> Ints:
+    """Rows per partition, those of each block times its weight."""
+    total = np.zeros(PARTITIONS)
+    for block, weight in zip(blocks, weights, strict=True):
+        partitions, rows = np.array(block.partitions, dtype=np.int64).T
+        total[partitions] += rows * weight
+    return total.round().astype(np.int64)

@@ -34,10 +34,10 @@ def ingest(
 
 def route(rows: DataFrame, slot_of_partition: Sequence[int], slots: int) -> DataFrame:
     """Send each row of a micro-batch to the slot of its partition."""
-    partition = F.shiftrightunsigned(F.col(HASH), 64 - PARTITION_BITS).cast("int")
-    # One parsed literal: building an array element by element would cost a call to the JVM each.
-    slot_of = F.expr(f"array({', '.join(map(str, slot_of_partition))})")
-    return rows.repartitionById(slots, F.get(slot_of, partition))
+    partition = f"CAST(shiftrightunsigned({HASH}, {64 - PARTITION_BITS}) AS INT)"
+    # One text constant, which Spark folds to an array: hundreds of literals would have to be analysed.
+    slot_of = f"CAST(split('{','.join(map(str, slot_of_partition))}', ',') AS ARRAY<INT>)"
+    return rows.repartitionById(slots, F.expr(f"get({slot_of}, {partition})"))
 
 
 def _ingest_stream(index: int, stream: Stream, frame: DataFrame, layout: Layout, wire: Wire) -> DataFrame:

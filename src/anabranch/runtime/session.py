@@ -25,6 +25,7 @@ from anabranch.runtime.settings import CONF_PREFIX, Settings
 from anabranch.runtime.sinks import ConsoleSink, FunctionSink, MemorySink, ParquetSink, Sink, WriterSink
 from anabranch.runtime.sources import check_sources, open_sources, source_names
 from anabranch.runtime.spark_checkpoint import SPARK_CHECKPOINT, check_spark_checkpoint, spark_position
+from anabranch.runtime.spark_conf import cheap_logs, conf_set
 from anabranch.runtime.spark_execute import execute_on_spark
 from anabranch.state import PosixStorage, newest
 from anabranch.state.fence import Fence, acquire
@@ -155,7 +156,8 @@ class Session:
         writer = frame.writeStream.foreachBatch(process).option(
             "checkpointLocation", str(self.checkpoint / SPARK_CHECKPOINT)
         )
-        run.attach((writer.trigger(**trigger) if trigger else writer).start())
+        with conf_set(self.spark, cheap_logs(self.spark)):
+            run.attach((writer.trigger(**trigger) if trigger else writer).start())
         if trigger.get("availableNow"):
 
             def finish() -> list[BatchSummary]:

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from anabranch.errors import ConfigError, StateError
 from anabranch.plan.logical import Stream
 from anabranch.runtime.catalog import Catalog
+from anabranch.runtime.spark_conf import conf_set
 
 EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 
@@ -27,17 +28,13 @@ EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 @contextmanager
 def source_names(spark: SparkSession, streams: Sequence[Stream]) -> Iterator[bool]:
     """Whether sources are told apart by name; while inside, Spark is set accordingly."""
-    before = spark.conf.get(EVOLUTION, "false")
-    if before == "true":
+    if spark.conf.get(EVOLUTION, "false") == "true":
         yield True
     elif any(s.source is None for s in streams):
         yield False
     else:
-        spark.conf.set(EVOLUTION, "true")
-        try:
+        with conf_set(spark, {EVOLUTION: "true"}):
             yield True
-        finally:
-            spark.conf.set(EVOLUTION, before or "false")
 
 
 def open_sources(
