@@ -13,7 +13,7 @@ from tests.state.samples import sample_manifest, sample_meta
 
 from anabranch.state.block import BlockMeta
 from anabranch.state.errors import CorruptionError, FencedError, ManifestConflict, UnsupportedVersionError
-from anabranch.state.manifest import Manifest, QueryState, QueryStatus, ResultFile, SitePlan, StreamState
+from anabranch.state.manifest import Manifest, QueryState, QueryStatus, ResultFile, StreamState
 from anabranch.state.manifest_codec import decode, digest, encode
 from anabranch.state.manifest_log import history, load, manifest_keys, newest, publish, recover, verify_chain
 from anabranch.state.storage import PosixStorage
@@ -59,7 +59,7 @@ manifests = st.builds(
     blocks=_tuples(blocks),
     partition_map=_tuples(count),
     sites=count,
-    plans=_tuples(st.builds(SitePlan, count, text, text)),
+    tracks=st.dictionaries(text, count),
     queries=_tuples(queries),
     catalog=json_objects,
     results=_tuples(files),
@@ -89,8 +89,8 @@ def test_a_manifest_survives_its_encoding_and_encodes_to_the_same_bytes_again(ma
 
 
 def test_a_manifest_of_a_later_version_is_refused_with_the_way_out() -> None:
-    data = encode(dataclasses.replace(sample_manifest(), version=2))
-    with pytest.raises(UnsupportedVersionError, match=r"version 2, this Anabranch reads version 1"):
+    data = encode(dataclasses.replace(sample_manifest(), version=3))
+    with pytest.raises(UnsupportedVersionError, match=r"version 3, this Anabranch reads version 2"):
         decode(data, file="m")
 
 
@@ -108,7 +108,7 @@ def test_fields_that_the_version_does_not_have_are_refused(change: Any) -> None:
     del content["checksum"]
     assert decode(_sealed(content), file="m").batch == 0
     change(content)
-    with pytest.raises(CorruptionError, match="the fields of version 1"):
+    with pytest.raises(CorruptionError, match="the fields of version 2"):
         decode(_sealed(content), file="m")
 
 

@@ -22,6 +22,9 @@ class EventKind(StrEnum):
     RESUMED = "resumed"
     LOAD_SHIFTED = "load_shifted"
     MEMORY_PLANNED = "memory_planned"
+    TRACK_BEGAN = "track_began"
+    TRACK_ENDED = "track_ended"
+    STATE_MOVED = "state_moved"
 
 
 @dataclass(frozen=True, slots=True)

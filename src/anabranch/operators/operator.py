@@ -138,4 +138,7 @@ def kept_states(plan: LocalPlan) -> Iterator[KeptState]:
         if isinstance(node, LeafNode):
             yield JoinedLeaf(node.state, shortest, LeafUse(refs, position[node.aliases[0]]))
         else:
-            yield JoinedRows(node.state, shortest, refs, frozenset(position[a] for a in node.aliases))
+            inside = frozenset(position[a] for a in node.aliases)
+            yield JoinedRows(node.state, shortest, refs, inside)
+            if node.earlier is not None:
+                yield JoinedRows(node.earlier, shortest, refs, inside)

@@ -6,12 +6,14 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.exchange.partition_map import partition_of
 from anabranch.operators.match import Side
 from anabranch.operators.order import Int64s, Rows32, combine_hashes, order_by_hash
-from anabranch.plan.layout import HASH, SEQUENCE
+from anabranch.plan.layout import HASH, OLD, SEQUENCE
 from anabranch.plan.local_plan import LocalNode
 
 T = TypeVar("T")
@@ -20,10 +22,12 @@ T = TypeVar("T")
 class RowSet:
     """Rows sorted by (routing hash, time); further orders are built once, when first probed."""
 
-    __slots__ = ("_derived", "_indexes", "batch")
+    __slots__ = ("_derived", "_indexes", "batch", "is_old")
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.batch = batch
+        self.is_old: bool | None = None
+        """In a track that ends: whether the rows are from before its end; None when column `old` tells."""
         self._indexes: dict[tuple[str, ...], tuple[Int64s, Rows32]] = {}
         self._derived: dict[Hashable, Any] = {}
 
@@ -36,6 +40,19 @@ class RowSet:
         else:
             order = order_by_hash(hashes, times)
         return cls(batch.take(pa.array(order)))
+
+    def aged(self, *, is_old: bool) -> RowSet:
+        """The same rows, with the same indexes, told to be old or new."""
+        rows = RowSet(self.batch)
+        rows._indexes, rows._derived, rows.is_old = self._indexes, self._derived, is_old
+        return rows
+
+    def old_at(self, at: Rows32) -> npt.NDArray[np.bool_]:
+        """Which of the rows at some positions are old."""
+        if self.is_old is not None:
+            return np.full(len(at), self.is_old)
+        marks: npt.NDArray[np.bool_] = self.batch.column(OLD).to_numpy(zero_copy_only=False)[at]
+        return marks
 
     def __len__(self) -> int:
         return int(self.batch.num_rows)
@@ -72,6 +89,12 @@ def int64s(batch: pa.RecordBatch, name: str) -> Int64s:
     """A column without NULLs as NumPy, without a copy."""
     values: Int64s = batch.column(name).to_numpy(zero_copy_only=True)
     return values
+
+
+def rows_in(rows: pa.RecordBatch, partitions: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+    """Rows of some partitions, in the same order."""
+    mine = partitions[partition_of(int64s(rows, HASH))]
+    return rows if mine.all() else rows.filter(pa.array(mine))
 
 
 def concat_rows(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

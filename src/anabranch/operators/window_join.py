@@ -20,7 +20,7 @@ from anabranch.operators.order import Rows32
 from anabranch.operators.partition_counts import partition_counts
 from anabranch.operators.rows import RowSet, equal_or_unknown_false, int64s
 from anabranch.operators.theta_join import theta_match
-from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME
+from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME, OLD
 from anabranch.plan.local_plan import JoinNode, LeafNode, LocalNode, LocalPlan
 
 FLUSH_ROWS = 1 << 20
@@ -48,6 +48,9 @@ class WindowJoin:
         Takes each table of results.
     quota
         Largest number of pairs a batch may examine.
+    ends
+        Whether a newer track has begun: then only results with an old row are this one's, and every
+        set of rows tells which are (papers/plan-migration.txt, section 4.2).
     """
 
     def __init__(
@@ -58,8 +61,10 @@ class WindowJoin:
         old: Mapping[str, Sequence[RowSet]],
         emit: Callable[[pa.Table], None],
         quota: int,
+        ends: bool = False,
     ) -> None:
         self._plan = plan
+        self._ends = ends
         self._new = new
         self._old = old
         self._emit = emit
@@ -91,14 +96,24 @@ class WindowJoin:
         """New rows of a node below the root; those of a join are kept as its state."""
         if isinstance(node, LeafNode):
             return self._new.get(node.input)
+        rows = self._kept_rows(node)
+        if rows is not None:
+            self.kept[node.state] = rows.batch
+        return rows
+
+    def _kept_rows(self, node: JoinNode) -> RowSet | None:
+        """New rows of a join, in the form its state has."""
         tables = [t for t in self._joined(node) if t.num_rows]
         if not tables:
             return None
-        names = [HASH, MAX_TIME, DEADLINE, *(node.names[c] for c in node.columns)]
+        names = [*self._hidden, *(node.names[c] for c in node.columns)]
         joined = pa.concat_tables(tables).rename_columns(names).combine_chunks()
-        rows = RowSet.sorted(joined.to_batches()[0], MAX_TIME)
-        self.kept[node.state] = rows.batch
-        return rows
+        return RowSet.sorted(joined.to_batches()[0], MAX_TIME)
+
+    @property
+    def _hidden(self) -> tuple[str, ...]:
+        """Columns of intermediate rows beside those of the query."""
+        return (HASH, MAX_TIME, DEADLINE, OLD) if self._ends else (HASH, MAX_TIME, DEADLINE)
 
     def _joined(self, node: JoinNode) -> Iterator[pa.Table]:
         """New rows of a join, filtered, in pieces of bounded size."""
@@ -119,23 +134,31 @@ class WindowJoin:
             rows = filter_rows(rows, node.residuals)
         if node is self._plan.root:
             return rows.select(list(node.columns) or [_COUNT])
-        return rows.select([HASH, MAX_TIME, DEADLINE, *node.columns])
+        return rows.select([*self._hidden, *node.columns])
 
     def _pairs(self, node: JoinNode) -> Iterator[pa.RecordBatch]:
         left, right = self._new_rows(node.left), self._new_rows(node.right)
         if left is not None:
-            for old in self._old.get(node.right.state, ()):
+            for old in self._kept(node.right):
                 yield from self._matched(node, left, old, new_is_left=True)
             if right is not None:
                 yield from self._matched(node, left, right, new_is_left=True)
         if right is not None:
-            for old in self._old.get(node.left.state, ()):
+            for old in self._kept(node.left):
                 yield from self._matched(node, right, old, new_is_left=False)
+
+    def _kept(self, node: LocalNode) -> Iterator[RowSet]:
+        """Rows of a node from earlier batches."""
+        yield from self._old.get(node.state, ())
+        if isinstance(node, JoinNode) and node.earlier is not None:
+            yield from self._old.get(node.earlier, ())
 
     def _matched(
         self, node: JoinNode, new: RowSet, old: RowSet, *, new_is_left: bool
     ) -> Iterator[pa.RecordBatch]:
         new_node, old_node = (node.left, node.right) if new_is_left else (node.right, node.left)
+        if self._ends and node is self._plan.root and new.is_old is False and old.is_old is False:
+            return  # new with new: the newer track's
         if node.classes:
             pairs = match(
                 new.side(new_node, node.index_of(new_node)), old.side(old_node, node.index_of(old_node))
@@ -167,8 +190,11 @@ class WindowJoin:
 
         wanted = dict.fromkeys((*node.columns, *(node.residual_columns if node.classes else ())))
         columns = {name: side(name) for name in wanted}
+        old = left.old_at(left_rows) | right.old_at(right_rows) if self._ends else None
         if node is not self._plan.root:
             columns |= _times(node, left, left_rows, right, right_rows)
+            if old is not None:
+                columns[OLD] = pa.array(old)
             columns[HASH] = left.batch.column(HASH).take(left_at)
         elif not node.columns:  # SELECT of constants only: the number of rows still counts
             columns[_COUNT] = pa.nulls(len(left_rows), pa.bool_())
@@ -180,6 +206,9 @@ class WindowJoin:
             if same.true_count != len(same):
                 batch = batch.filter(same)
                 left_at, right_at = left_at.filter(same), right_at.filter(same)
+                old = None if old is None else old[same.to_numpy(zero_copy_only=False)]
+        if old is not None and node is self._plan.root and not old.all():
+            batch = batch.filter(pa.array(old))
         return batch
 
 

@@ -24,7 +24,7 @@ from anabranch.plan.layout import (
     key_hash_column,
 )
 from anabranch.plan.logical import Query, Ref, column_name
-from anabranch.plan.tree import Join, Plan
+from anabranch.plan.tree import Join, Plan, state_of_aliases
 
 _QUOTED = re.compile(r"""'(?:[^']|'')*'|"([^"]+)\"""")
 """A text constant, which may contain quotes of the other kind, or the name of a column."""
@@ -62,6 +62,8 @@ class JoinNode:
     """Logical columns that live on above this node."""
     state: str
     names: Mapping[str, str]
+    earlier: str | None = None
+    """In a track that ends: the state with its rows from before a newer track began."""
     window_us: int = 0
     max_time: str = MAX_TIME
     deadline: str = DEADLINE
@@ -92,12 +94,22 @@ class LocalPlan:
         return list(_walk(self.root))
 
 
-def compile_plan(layout: Layout, routed: RoutedQuery, plan: Plan) -> LocalPlan:
+def compile_plan(
+    layout: Layout, routed: RoutedQuery, plan: Plan, *, since: int = 0, until: int | None = None
+) -> LocalPlan:
+    """Make a plan ready to run.
+
+    Parameters
+    ----------
+    since, until
+        The batches whose first rows belong to the plan's track (`adapt.tracks`): every track has
+        intermediate states of its own.
+    """
     grouping = routed.query.grouping
     return LocalPlan(
         routed.query,
         plan,
-        _compile(layout, routed, plan),
+        _compile(layout, routed, plan, (since, until)),
         bool(routed.routing if grouping is None else grouping.keys),
         None if grouping is None else window_node(layout, routed, grouping),
     )
@@ -122,11 +134,11 @@ def _walk(node: LocalNode) -> Iterable[LocalNode]:
     yield node
 
 
-def _compile(layout: Layout, routed: RoutedQuery, plan: Plan) -> LocalNode:
+def _compile(layout: Layout, routed: RoutedQuery, plan: Plan, track: tuple[int, int | None]) -> LocalNode:
     if not isinstance(plan, Join):
         ref = next(r for r in routed.query.refs if r.alias == plan.alias)
         return _leaf(layout, routed, ref)
-    left, right = _compile(layout, routed, plan.left), _compile(layout, routed, plan.right)
+    left, right = (_compile(layout, routed, side, track) for side in (plan.left, plan.right))
     graph, query = routed.graph, routed.query
     classes = graph.shared_classes(left.aliases, right.aliases)
     on_routing_hash = bool(routed.routing) and classes == routed.routing
@@ -140,6 +152,8 @@ def _compile(layout: Layout, routed: RoutedQuery, plan: Plan) -> LocalNode:
     names = {name: fields.get(name, name) for name in columns}
     if len(routed.routing) == 1:
         names[f"k{routed.routing[0]}"] = HASH
+    since, until = track
+    state = f"{query.name}-{state_of_aliases(plan.aliases)}-{routed.since}" + (f"@{since}" if since else "")
     return JoinNode(
         aliases=plan.aliases,
         left=left,
@@ -150,8 +164,9 @@ def _compile(layout: Layout, routed: RoutedQuery, plan: Plan) -> LocalNode:
         residuals=tuple(r.sql for r in residuals),
         residual_columns=_columns_in(query, [r.sql for r in residuals]),
         columns=columns,
-        state=f"{query.name}-{'.'.join(sorted(plan.aliases))}-{routed.since}",
+        state=state if until is None else f"{state}~{until}",
         names=names,
+        earlier=None if until is None else state,
     )
 
 

@@ -7,7 +7,8 @@ section 4.1.1).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from anabranch.plan.graph import JoinGraph
@@ -85,3 +86,20 @@ def default_plan(graph: JoinGraph) -> Plan:
         rest.remove(alias)
         plan = Join(plan, Leaf(alias))
     return plan
+
+
+@functools.cache
+def inner_states(text: str) -> frozenset[str]:
+    """The intermediate states of a plan, each named by the aliases it covers.
+
+    >>> sorted(inner_states("(((a b) c) d)"))
+    ['a.b', 'a.b.c']
+    """
+    return frozenset(state_of_aliases(join.aliases) for join in joins(parse_plan(text))) - {
+        state_of_aliases(parse_plan(text).aliases)
+    }
+
+
+def state_of_aliases(aliases: Iterable[str]) -> str:
+    """The name of the state over some references, whatever the order in which they were joined."""
+    return ".".join(sorted(aliases))

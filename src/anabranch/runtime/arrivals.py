@@ -22,11 +22,20 @@ class Arrivals:
     """Sorts out the wire rows of one slot.
 
     `streams` and `dead` tell afterwards what was seen and what was refused.
+
+    Parameters
+    ----------
+    owned
+        Partitions of the slot.
+    at_work
+        These, and partitions of others on whose rows tracks of the slot still work: such rows are
+        guests, counted and buried by their owner.
     """
 
-    def __init__(self, task: SlotTask, slot: int) -> None:
+    def __init__(self, task: SlotTask, owned: np.ndarray, at_work: np.ndarray) -> None:
         self.task = task
-        self.slot = slot
+        self._owned = owned
+        self._at_work = at_work
         self.streams: dict[str, StreamReport] = {}
         self.dead: list[pa.Table] = []
 
@@ -36,10 +45,17 @@ class Arrivals:
             return {}
         rows = pa.Table.from_batches(arrived).combine_chunks()
         rows = concat_rows(rows.to_batches())
-        self._check_destination(rows)
-        rows = self._refuse(rows)
+        partitions = partition_of(int64s(rows, HASH))
+        if not self._at_work[partitions].all():
+            # Spark wraps a wrong id around and sends NULL to slot 0 without a word.
+            raise AssertionError("a slot received rows of another slot")
+        if (owned := self._owned[partitions]).all():
+            rows = self._accept(rows)
+        else:
+            guests = rows.filter(pa.array(~owned))
+            guests = guests.filter(pa.array(~np.logical_or.reduce(self._refused(guests))))
+            rows = concat_rows([self._accept(rows.filter(pa.array(owned))), guests])
         tags = rows.column(TAG).to_numpy()
-        self._count(tags, int64s(rows, TIME))
         new = {}
         for source in self.task.layout.inputs:
             mine = np.flatnonzero(tags >> 1 == source.id)
@@ -57,12 +73,10 @@ class Arrivals:
         ranks[np.argsort(order, kind="stable")] = np.arange(len(order))
         return pa.array((self.task.batch << 31) + ranks)
 
-    def _check_destination(self, rows: pa.RecordBatch) -> None:
-        # Spark wraps a wrong id around and sends NULL to slot 0 without a word.
-        sites = self.task.partition_map.as_array()[partition_of(int64s(rows, HASH))]
-        slots = sites * self.task.slots // self.task.partition_map.sites
-        if (slots != self.slot).any():
-            raise AssertionError(f"slot {self.slot} received rows of another slot")
+    def _accept(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        rows = self._refuse(rows)
+        self._count(rows.column(TAG).to_numpy(), int64s(rows, TIME))
+        return rows
 
     def _stream_of(self, tag: int) -> str:
         if tag < 0:
@@ -78,16 +92,22 @@ class Arrivals:
             latest = int(times[mine].max())
             stream.max_ts = latest if stream.max_ts is None else max(stream.max_ts, latest)
 
-    def _refuse(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Take out rows that are late, too far ahead or without a usable time, and keep them apart."""
+    def _refused(self, rows: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Which rows are late, which too far ahead, and which without a usable time."""
         tags, times = rows.column(TAG).to_numpy(), int64s(rows, TIME)
         earliest = np.array(self.task.earliest, dtype=np.int64)[np.maximum(tags >> 1, 0)]
         late = (tags >= 0) & (times < earliest)
         broken = (tags < 0) & (tags & 1 == 0)
         ahead = ~broken & (times > self.task.latest)  # ticks too: they would move the watermark
+        return late, ahead, broken
+
+    def _refuse(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Take out the rows that are refused, and keep them apart."""
+        late, ahead, broken = self._refused(rows)
         refused = late | ahead | broken
         if not refused.any():
             return rows
+        tags = rows.column(TAG).to_numpy()
         for reason, which in (("late", late), ("too far ahead", ahead), ("no usable event time", broken)):
             # Further copies of the same row are dropped without a record.
             for tag in np.unique(tags[which & ((tags < 0) | (tags & 1 == 1))]):

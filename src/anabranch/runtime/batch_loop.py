@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.adapt.events import AdaptEvent
+from anabranch.adapt.tracks import Migration, Strategy, Tracks, partitions_of, track_events
 from anabranch.errors import StateError
 from anabranch.exchange.partition_map import PartitionMap
-from anabranch.plan.local_plan import LocalPlan
+from anabranch.plan.local_plan import JoinNode, LocalPlan
 from anabranch.plan.logical import Stream
 from anabranch.runtime.adaptation import Adaptation
 from anabranch.runtime.admission import entered_state, is_waiting
@@ -28,6 +29,7 @@ from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.retention import bucket_lengths, live_blocks, states_of
 from anabranch.runtime.settings import Settings
 from anabranch.runtime.sinks import ResultBatch, Sink
+from anabranch.runtime.site_work import TrackCompiler, all_plans, is_over, without_strangers
 from anabranch.runtime.slot_task import SlotTask
 from anabranch.runtime.staging import keep_dead_letters, output_schema, verify_staged
 from anabranch.runtime.wire import Wire, wire_of
@@ -35,7 +37,6 @@ from anabranch.state import (
     NO_PARENT,
     BlockMeta,
     Manifest,
-    SitePlan,
     Storage,
     StreamState,
     digest,
@@ -110,8 +111,10 @@ class BatchLoop:
         self.manifest = recover(storage)
         self._parent = digest(self.manifest) if self.manifest else NO_PARENT
         self._adaptation = Adaptation(settings, self.manifest.controller if self.manifest else {})
-        self.partition_map = self._starting_map()
         self.layout = catalog.layout
+        self._compiler = TrackCompiler(self.layout, catalog.plans)
+        self.partition_map, self.tracks = self._starting_point()
+        self._wishes: list[Migration] = []
         self.wire: Wire = wire_of(self.layout.inputs)
         for query in catalog.queries:
             sinks[query.name].open(query.name, output_schema(query))
@@ -163,6 +166,7 @@ class BatchLoop:
         self._parent = publish(self._storage, manifest)
         self.manifest = manifest
         self.partition_map = PartitionMap(manifest.partition_map, manifest.sites)
+        self.tracks = Tracks.from_json(manifest.tracks)
         laps.mark("commit")
         self._publish_results(manifest)
         if batch % COLLECT_EVERY == 0:
@@ -189,25 +193,35 @@ class BatchLoop:
                 f"batch {batch} was committed with other source offsets than Spark gives it now. {advice}"
             )
 
-    def _starting_map(self) -> PartitionMap:
-        """The checkpoint's map, spread over the sites wanted now."""
+    def _starting_point(self) -> tuple[PartitionMap, Tracks]:
+        """The checkpoint's map and tracks, spread over the sites and queries there are now."""
+        sites = self._settings.sites
+        joins = [p for p in self._catalog.plans if isinstance(p.root, JoinNode)]
+        defaults = {p.query.name: str(p.plan) for p in joins}
         if self.manifest is None:
-            return PartitionMap.even(self._settings.sites)
+            return PartitionMap.even(sites), Tracks({}).for_queries(defaults, sites)
         known = PartitionMap(self.manifest.partition_map, self.manifest.sites)
-        return known if known.sites == self._settings.sites else known.rescaled(self._settings.sites)
+        tracks = Tracks.from_json(self.manifest.tracks).for_queries(defaults, known.sites)
+        wanted = known if known.sites == sites else known.rescaled(sites)
+        batch = self.manifest.batch + 1
+        return wanted, tracks.moved(known, wanted, Strategy.MOVING_STATE, batch)
 
     def change(self, **settings: Any) -> None:
         """Change settings from the next boundary on: `sites`, `memory_budget_mb` and the like."""
         self._settings = self._adaptation.settings = replace(self._settings, **settings)
 
+    def migrate(self, change: Migration) -> None:
+        """Let a site change to another plan at the next boundary."""
+        self._wishes.append(change)
+
     def _task(self, batch: int) -> SlotTask:
-        plans = self._catalog.running_plans()
+        work = self._compiler.work(self.tracks, self.partition_map, self._catalog.failed())
+        plans = all_plans(work)
         watermarks = self._watermarks()
         stored = self.manifest.blocks if self.manifest else ()
-        inputs = {source.state for source in self.layout.inputs}  # a removed query's rows wait for nothing
-        waiting = tuple(b for b in stored if is_waiting(b.state) and entered_state(b.state) in inputs)
-        held = held_back(watermarks, self._oldest_waiting(waiting))
-        blocks = live_blocks(stored, plans, held, self._catalog.emitted())
+        waiting = self._waiting(stored)
+        held = held_back(watermarks, self._oldest(waiting))
+        blocks = without_strangers(live_blocks(stored, plans, held, self._catalog.emitted()), work)
         emissions = emissions_of(plans, held, self._catalog.emitted())
         slots = min(self._settings.slots, self.partition_map.sites)
         drift = self._settings.max_drift_seconds
@@ -222,7 +236,7 @@ class BatchLoop:
             streams=tuple(s.name for s in self._catalog.streams),
             earliest=tuple(NEVER_LATE if w is None else w for w in by_input),
             latest=int((self._clock() + drift) * 1_000_000) if drift else (1 << 63) - 1,
-            plans=dict.fromkeys(range(self.partition_map.sites), plans),
+            work=work,
             stateful=frozenset(states_of(plans)),
             blocks=blocks + waiting,
             merges=self._merges(blocks, plans, slots),
@@ -234,8 +248,13 @@ class BatchLoop:
             trims=trims_of(plans, emissions),
         )
 
-    def _oldest_waiting(self, waiting: Sequence[BlockMeta]) -> dict[str, int]:
-        """Per stream the oldest event time of a row that waits to enter a state."""
+    def _waiting(self, blocks: Sequence[BlockMeta]) -> tuple[BlockMeta, ...]:
+        """Blocks of rows that wait to enter a state; those of a removed query wait for nothing."""
+        inputs = {source.state for source in self.layout.inputs}
+        return tuple(b for b in blocks if is_waiting(b.state) and entered_state(b.state) in inputs)
+
+    def _oldest(self, waiting: Sequence[BlockMeta]) -> dict[str, int]:
+        """Per stream the oldest event time of a row that waits."""
         stream_of = {source.state: source.stream for source in self.layout.inputs}
         oldest: dict[str, int] = {}
         for block in waiting:
@@ -252,6 +271,7 @@ class BatchLoop:
                 [b for b in blocks if b.state == state],
                 bucket_us=bucket_us,
                 max_blocks=self._settings.max_blocks * slots,
+                barriers=sorted({t.until for t in self.tracks.ending if t.until is not None}),
                 separate_slots=True,
             )
         return merges
@@ -272,10 +292,8 @@ class BatchLoop:
             *(b for b in task.blocks if b.name not in merged and not is_waiting(b.state)),
             *(b for r in reports for b in r.blocks),
         )
-        next_map, events = self._adaptation.after(task.batch, task.partition_map, reports, blocks)
-        wanted = self._adaptation.settings.sites
-        if next_map.sites != wanted:
-            next_map = next_map.rescaled(wanted)
+        streams = self._stream_states(reports)
+        next_map, tracks, events = self._adapted(task, reports, streams, blocks)
         manifest = Manifest(
             batch=task.batch,
             step=step,
@@ -285,15 +303,11 @@ class BatchLoop:
             offsets=offsets,
             source_id=source_id,
             committed_at=self._clock(),
-            streams=self._stream_states(reports),
+            streams=streams,
             blocks=blocks,
             partition_map=next_map.site_of_partition,
             sites=next_map.sites,
-            plans=tuple(
-                SitePlan(site, plan.query.name, str(plan.plan))
-                for site, plans in task.plans.items()
-                for plan in plans
-            ),
+            tracks=tracks.to_json(),
             queries=self._catalog.states,
             catalog=self._catalog.to_json(),
             results=tuple(f for r in reports for f in r.results if f.query not in failures),
@@ -301,6 +315,34 @@ class BatchLoop:
             controller=self._adaptation.to_json(),
         )
         return manifest, events
+
+    def _adapted(
+        self,
+        task: SlotTask,
+        reports: Sequence[SlotReport],
+        streams: Sequence[StreamState],
+        blocks: Sequence[BlockMeta],
+    ) -> tuple[PartitionMap, Tracks, tuple[AdaptEvent, ...]]:
+        """What changes before the next batch: sites of partitions, plans of sites, tracks that end."""
+        before, batch = task.partition_map, task.batch + 1
+        changes = self._adaptation.after(task.batch, before, reports, blocks)
+        wanted = self._adaptation.settings.sites
+        after = changes.partition_map
+        if after.sites != wanted:
+            after = after.rescaled(wanted)
+        events = list(changes.events)
+        tracks = self.tracks.rebuilt().moved(before, after, changes.rebalance, batch)
+        for change in (*changes.migrations, *self._wishes):
+            if change.query in tracks.plans and change.site < after.sites:
+                tracks = tracks.migrated(change, partitions_of(after, change.site), batch)
+        self._wishes.clear()
+        watermarks = {s.name: s.watermark for s in streams}
+        held = held_back(watermarks, self._oldest(self._waiting(blocks)))
+        tracks, ended = tracks.without_ended(
+            lambda track: is_over(self._compiler.plan_of(track), track, blocks, held)
+        )
+        events += track_events(task.batch, self.tracks, tracks, ended)
+        return after, tracks, tuple(events)
 
     def _stream_states(self, reports: Sequence[SlotReport]) -> tuple[StreamState, ...]:
         known = {s.name: s for s in self.manifest.streams} if self.manifest else {}

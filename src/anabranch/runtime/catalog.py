@@ -38,8 +38,12 @@ class Catalog:
         return [s.name for s in self.streams if s.name in used]
 
     def running_plans(self) -> tuple[LocalPlan, ...]:
-        failed = {s.name for s in self.states if s.status is QueryStatus.FAILED}
+        failed = self.failed()
         return tuple(p for p in self.plans if p.query.name not in failed)
+
+    def failed(self) -> frozenset[str]:
+        """Queries that were ended."""
+        return frozenset(s.name for s in self.states if s.status is QueryStatus.FAILED)
 
     def with_failures(self, failures: Mapping[str, str]) -> Catalog:
         """This catalog with queries ended, each with its reason."""

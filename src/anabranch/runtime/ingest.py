@@ -19,6 +19,7 @@ from anabranch.runtime.times import MAX_TIME_US
 from anabranch.runtime.wire import DEAD, TAG, Value, Wire, dead_tag, row_tag, tick_tag
 
 _TIME = "`__anabranch_time`"
+_SLOT = "__anabranch_slot"
 
 
 def ingest(
@@ -32,12 +33,15 @@ def ingest(
     )
 
 
-def route(rows: DataFrame, slot_of_partition: Sequence[int], slots: int) -> DataFrame:
-    """Send each row of a micro-batch to the slot of its partition."""
+def route(rows: DataFrame, slots_of_partition: Sequence[Sequence[int]], slots: int) -> DataFrame:
+    """Send each row of a micro-batch to the slots that work on its partition, nearly always one."""
     partition = f"CAST(shiftrightunsigned({HASH}, {64 - PARTITION_BITS}) AS INT)"
     # One text constant, which Spark folds to an array: hundreds of literals would have to be analysed.
-    slot_of = f"CAST(split('{','.join(map(str, slot_of_partition))}', ',') AS ARRAY<INT>)"
-    return rows.repartitionById(slots, F.expr(f"get({slot_of}, {partition})"))
+    table = f"split('{';'.join(','.join(map(str, slots_of)) for slots_of in slots_of_partition)}', ';')"
+    if all(len(slots_of) == 1 for slots_of in slots_of_partition):
+        return rows.repartitionById(slots, F.expr(f"get(CAST({table} AS ARRAY<INT>), {partition})"))
+    copied = rows.selectExpr("*", f"explode(split(get({table}, {partition}), ',')) AS {_SLOT}")
+    return copied.repartitionById(slots, F.expr(f"CAST({_SLOT} AS INT)")).drop(_SLOT)
 
 
 def _ingest_stream(index: int, stream: Stream, frame: DataFrame, layout: Layout, wire: Wire) -> DataFrame:

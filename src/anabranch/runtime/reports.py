@@ -29,6 +29,8 @@ class SiteReport:
     results: int = 0
     state_bytes: int = 0
     """State that it worked on."""
+    rebuilt_rows: int = 0
+    """Rows of states that it computed because its plan had changed."""
     partitions: tuple[tuple[int, int, int], ...] = ()
     """(partition, new rows, pairs) of the partitions that had any."""
 

@@ -26,7 +26,7 @@ def execute_on_spark(rows: DataFrame, task: SlotTask) -> Sequence[SlotReport]:
     if task.wire.sequenced:
         # Not at ingest: Spark does not number the rows of a stream, only those of a micro-batch.
         rows = rows.withColumn(SEQUENCE, monotonically_increasing_id())
-    routed = route(rows, task.partition_map.slot_of_partition(task.slots), task.slots)
+    routed = route(rows, task.destinations(), task.slots)
     reports = routed.mapInArrow(_slot_function(task), "report binary").collect()
     # Reports come from our own tasks over Spark's authenticated channel, like any collected row.
     return [pickle.loads(row.report) for row in reports]  # noqa: S301

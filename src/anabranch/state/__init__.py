@@ -31,7 +31,6 @@ from anabranch.state.manifest import (
     QueryState,
     QueryStatus,
     ResultFile,
-    SitePlan,
     StreamState,
 )
 from anabranch.state.manifest_codec import digest
@@ -59,7 +58,6 @@ __all__ = [
     "QueryState",
     "QueryStatus",
     "ResultFile",
-    "SitePlan",
     "Storage",
     "StreamState",
     "UnsupportedVersionError",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from anabranch.state.block import BlockMeta
 from anabranch.state.layout import BLOCKS, STAGED
 
-VERSION = 1
+VERSION = 2
 NO_PARENT = ""
 
 
@@ -19,14 +19,6 @@ class ManifestKey(NamedTuple):
 
     batch: int
     step: int
-
-
-class SitePlan(NamedTuple):
-    """The plan, as JSON text, that a site runs for a query."""
-
-    site: int
-    query: str
-    plan: str
 
 
 class QueryStatus(StrEnum):
@@ -91,6 +83,8 @@ class Manifest:
         Id of the Spark checkpoint the offsets belong to.
     partition_map
         Site of every partition.
+    tracks
+        Which plans work on which partitions, as JSON (`adapt.tracks`).
     catalog, controller
         JSON objects of the runtime and the controller; not looked into here.
     results, dead_letters
@@ -112,7 +106,7 @@ class Manifest:
     blocks: tuple[BlockMeta, ...] = ()
     partition_map: tuple[int, ...] = ()
     sites: int = 1
-    plans: tuple[SitePlan, ...] = ()
+    tracks: Mapping[str, Any] = field(default_factory=dict)
     queries: tuple[QueryState, ...] = ()
     catalog: Mapping[str, Any] = field(default_factory=dict)
     results: tuple[ResultFile, ...] = ()

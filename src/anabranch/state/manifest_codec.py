@@ -2,7 +2,7 @@
 
 ::
 
-    {"checksum":"<xxh3_128 of all that follows>","version":1,"batch":12,…}
+    {"checksum":"<xxh3_128 of all that follows>","version":2,"batch":12,…}
 
 The checksum is taken over the raw bytes behind it, so nothing is parsed before it is trusted,
 and the file is still plain JSON for people and for `jq`.
@@ -25,7 +25,6 @@ from anabranch.state.manifest import (
     QueryState,
     QueryStatus,
     ResultFile,
-    SitePlan,
     StreamState,
 )
 
@@ -48,7 +47,7 @@ def encode(manifest: Manifest) -> bytes:
         "streams": _rows(manifest.streams),
         "queries": _rows(manifest.queries),
         "partition_map": manifest.partition_map,
-        "plans": manifest.plans,
+        "tracks": manifest.tracks,
         "blocks": [_block_row(block) for block in manifest.blocks],
         "results": _rows(manifest.results),
         "dead_letters": _rows(manifest.dead_letters),
@@ -134,13 +133,12 @@ def _decode_partitions(runs: list[list[int]]) -> tuple[tuple[int, int], ...]:
 
 
 def _manifest(content: dict[str, Any]) -> Manifest:
-    given = {name: content.pop(name) for name in ("version", *_SCALARS, "catalog", "controller")}
+    given = {name: content.pop(name) for name in ("version", *_SCALARS, "catalog", "controller", "tracks")}
     manifest = Manifest(
         **given,
         streams=_items(StreamState, content.pop("streams")),
         queries=_items(_query, content.pop("queries")),
         partition_map=tuple(content.pop("partition_map")),
-        plans=_items(SitePlan, content.pop("plans")),
         blocks=_items(_block, content.pop("blocks")),
         results=_items(ResultFile, content.pop("results")),
         dead_letters=_items(ResultFile, content.pop("dead_letters")),

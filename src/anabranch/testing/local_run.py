@@ -90,10 +90,10 @@ class LocalRun:
         rows = wire_rows(
             self.loop.layout, self.loop.wire, self.streams, self._tables, wide_hash_bits=self._bits
         )
-        slot_of = task.partition_map.slot_of_partition(task.slots)
-        slots = [slot_of[p] for p in partition_of(rows.column(HASH).to_numpy())]
+        slots_of = task.destinations()
+        slots = [slots_of[p] for p in partition_of(rows.column(HASH).to_numpy())]
         reports = []
         for slot in range(task.slots):
-            mine = rows.filter(pa.array([s == slot for s in slots], pa.bool_()))
+            mine = rows.filter(pa.array([slot in s for s in slots], pa.bool_()))
             reports.append(run_slot(task, slot, mine.to_batches()))
         return reports

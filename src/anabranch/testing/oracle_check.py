@@ -27,7 +27,7 @@ from anabranch.operators import window_join
 from anabranch.operators.match import match
 from anabranch.plan.graph import JoinGraph
 from anabranch.plan.logical import Query, Stream
-from anabranch.plan.tree import Join, Leaf, Plan, default_plan
+from anabranch.plan.tree import Plan, default_plan
 from anabranch.runtime import catalog
 from anabranch.runtime.sinks import MemorySink
 from anabranch.runtime.times import MAX_TIME_US
@@ -35,6 +35,7 @@ from anabranch.state import compaction
 from anabranch.testing.generated import Batch, Case
 from anabranch.testing.local_run import LocalRun
 from anabranch.testing.oracle_compare import assert_same_rows
+from anabranch.testing.restless import any_plan
 
 FAST = Path("/dev/shm")  # noqa: S108 - scratch space of tests; there, a sync to disk costs nothing
 
@@ -174,12 +175,7 @@ def _plan_of(seed: int | None, graph: JoinGraph) -> Plan:
     """Any join tree; the same one after every restart."""
     if seed is None:
         return default_plan(graph)
-    rng = random.Random(f"{seed} {graph.aliases}")
-    nodes: list[Plan] = [Leaf(alias) for alias in graph.aliases]
-    while len(nodes) > 1:
-        left, right = (nodes.pop(rng.randrange(len(nodes))) for _ in range(2))
-        nodes.append(Join(left, right))
-    return nodes[0]
+    return any_plan(random.Random(f"{seed} {graph.aliases}"), graph.aliases)
 
 
 def _bag(table: pa.Table) -> Counter[tuple[Any, ...]]:

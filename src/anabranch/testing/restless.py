@@ -1,17 +1,20 @@
-"""An adaptation that decides at random: moves, spills, budgets and rescaling at every boundary."""
+"""An adaptation that decides at random: moves, migrations, spills, budgets, rescaling at every boundary."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from anabranch.adapt.tracks import Migration, Strategy
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
-from anabranch.runtime.adaptation import Adaptation
+from anabranch.plan.tree import Join, Leaf, Plan, parse_plan
+from anabranch.runtime.adaptation import Adaptation, Changes
 from anabranch.runtime.admission import OPEN, Admission
+from anabranch.runtime.batch_loop import BatchLoop
 
 
 @contextmanager
@@ -19,11 +22,11 @@ def restless(seed: int, *, rescales: bool = True) -> Iterator[None]:
     """While it lasts, sessions move partitions about and let rows wait for no reason at all."""
     rng = random.Random(seed)
 
-    def after(self: Adaptation, batch: int, current: PartitionMap, *_: Any) -> tuple[PartitionMap, tuple[()]]:
+    def after(self: Adaptation, batch: int, current: PartitionMap, *_: Any) -> Changes:
         if rescales and rng.random() < 0.2:
             self.settings = replace(self.settings, sites=rng.randint(1, 9))
         moves = {rng.randrange(PARTITIONS): rng.randrange(current.sites) for _ in range(rng.randrange(90))}
-        return current.moved(moves), ()
+        return Changes(current.moved(moves), rebalance=rng.choice(list(Strategy)))
 
     def admission(self: Adaptation) -> Admission:
         if rng.random() < 0.4:
@@ -31,5 +34,28 @@ def restless(seed: int, *, rescales: bool = True) -> Iterator[None]:
         spilled = frozenset(p for p in range(PARTITIONS) if rng.random() < 0.3)
         return Admission({0: rng.randint(1, 5)} if rng.random() < 0.5 else {}, spilled)
 
-    with mock.patch.object(Adaptation, "after", after), mock.patch.object(Adaptation, "admission", admission):
+    adapted = BatchLoop._adapted
+
+    def adapted_and_migrated(self: BatchLoop, *reported: Any) -> Any:
+        for query, plans in self.tracks.plans.items():
+            for site in range(len(plans)):
+                if rng.random() < 0.3:
+                    plan = str(any_plan(rng, parse_plan(plans[site]).aliases))
+                    self.migrate(Migration(query, site, plan, rng.choice(list(Strategy))))
+        return adapted(self, *reported)
+
+    with (
+        mock.patch.object(Adaptation, "after", after),
+        mock.patch.object(Adaptation, "admission", admission),
+        mock.patch.object(BatchLoop, "_adapted", adapted_and_migrated),
+    ):
         yield
+
+
+def any_plan(rng: random.Random, aliases: Sequence[str]) -> Plan:
+    """Any join tree over some references, cross products included."""
+    nodes: list[Plan] = [Leaf(alias) for alias in sorted(aliases)]
+    while len(nodes) > 1:
+        left, right = (nodes.pop(rng.randrange(len(nodes))) for _ in range(2))
+        nodes.append(Join(left, right))
+    return nodes[0]

@@ -1,0 +1,419 @@
+"""The plan policy: every site gets the join order that its own statistics ask for, but never by a whim.
+
+A plan is changed when another is clearly cheaper, twice in a row, and the saving soon pays for the
+change (claims C6, D1). Each change is a hypothesis: what the query took before and after is
+compared, and a policy whose changes do not keep their promise goes back, pauses, and pauses for longer
+each time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from anabranch.adapt.observation import Outcome
+from anabranch.adapt.self_tuning import Effect, judge
+from anabranch.plan.candidates import canonical
+from anabranch.plan.cost import UnitCosts, plan_cost
+from anabranch.plan.estimates import Estimates, JoinStatistics
+from anabranch.plan.graph import JoinGraph
+from anabranch.plan.migration_cost import (
+    MigrationCost,
+    PurgeRule,
+    Strategy,
+    Wish,
+    choose,
+    moving_state_cost,
+    parallel_track_cost,
+)
+from anabranch.plan.optimizer import RatedPlan, best_plan, ranked
+from anabranch.plan.tree import Plan, parse_plan
+
+LEARN = 0.3
+"""Weight of the latest evaluation in what a predicted second turns out to take."""
+HARM = 0.1
+"""Share by which a query must have become dearer to send it back to its old plan."""
+FEWEST_REFERENCES = 3
+"""Two references have one plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPolicySettings:
+    """When to change a plan.
+
+    Attributes
+    ----------
+    wish
+        Strategy to use, the cheaper by default; or `off`.
+    threshold
+        Least saving, as a share of what the plan costs now.
+    consecutive
+        Evaluations in a row that must see it.
+    horizon_windows, unbounded_horizon_s
+        Over how long the saving must pay for the migration: in windows, or where windows never end.
+    margin
+        How many times it must pay for it.
+    rule
+        How a parallel track ends.
+    settle, trial
+        Evaluations to wait after a change, and then to judge it by.
+    first_pause, longest_pause
+        Evaluations without changes after one that did not keep its promise.
+    lasting, most_caution
+        A plan that is left again before so many evaluations makes the policy more cautious: each time it
+        asks for twice as many evaluations in a row, up to so many times.
+    candidates
+        Plans to name in a proposal.
+    """
+
+    wish: Wish = Wish.AUTO
+    threshold: float = 0.2
+    consecutive: int = 2
+    horizon_windows: float = 10.0
+    unbounded_horizon_s: float = 600.0
+    margin: float = 1.5
+    rule: PurgeRule = PurgeRule.EXACT
+    settle: int = 1
+    trial: int = 3
+    first_pause: int = 8
+    longest_pause: int = 256
+    lasting: int = 16
+    most_caution: int = 6
+    candidates: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PlanView:
+    """One query at one site, as the policy gets to see it.
+
+    Attributes
+    ----------
+    observed_s
+        CPU seconds that the query took per second of event time since the last evaluation, if known.
+    migrating
+        A migration is ordered or running: nothing is decided, nothing is learned.
+    """
+
+    site: int
+    query: str
+    graph: JoinGraph
+    plan: Plan
+    statistics: JoinStatistics
+    lateness_s: float = 0.0
+    observed_s: float | None = None
+    migrating: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlanProposal:
+    """A change of plan that the policy suggests.
+
+    Attributes
+    ----------
+    predicted_now, predicted_new
+        CPU seconds per second of event time, by the cost model; of a way back, as observed.
+    candidates
+        The cheapest plans by the model, for whoever asks why.
+    """
+
+    site: int
+    query: str
+    old: Plan
+    new: Plan
+    migration_cost: MigrationCost
+    reason: str
+    predicted_now: float
+    predicted_new: float
+    candidates: tuple[RatedPlan, ...] = ()
+
+    @property
+    def strategy(self) -> Strategy:
+        return self.migration_cost.strategy
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "site": self.site,
+            "query": self.query,
+            "old": str(self.old),
+            "new": str(self.new),
+            "strategy": str(self.strategy),
+            "reason": self.reason,
+            "predictedNow": self.predicted_now,
+            "predictedNew": self.predicted_new,
+            "migrationSeconds": self.migration_cost.cost_s,
+            "migrationDuration": self.migration_cost.duration_s,
+            "candidates": {str(rated.plan): rated.cost.seconds for rated in self.candidates},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A change that was proposed, and what came of it so far.
+
+    Attributes
+    ----------
+    factor
+        Seconds that a predicted second took before the change.
+    seen
+        Evaluations since.
+    observed, promised_old, promised_new
+        Sums over the evaluations that count: seconds taken, and predicted for either plan.
+    """
+
+    old: str
+    new: str
+    factor: float
+    seen: int = 0
+    observed: float = 0.0
+    promised_old: float = 0.0
+    promised_new: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMemory:
+    """What the policy remembers of one query at one site.
+
+    Attributes
+    ----------
+    wanted, streak
+        The plan that looked better, and for how many evaluations it has.
+    factor
+        Seconds that a predicted second takes; None before anything was observed.
+    pause_left, next_pause
+        Evaluations; 0 for the length of the first pause.
+    plan, age, caution
+        The plan that ran, for how many evaluations (None: since ever), and how often a plan did not last.
+    """
+
+    wanted: str | None = None
+    streak: int = 0
+    factor: float | None = None
+    pause_left: int = 0
+    next_pause: int = 0
+    plan: str | None = None
+    age: int | None = None
+    caution: int = 0
+    trial: Trial | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """What differs from the start, because there is one for every site."""
+        start = asdict(PlanMemory())
+        return {key: value for key, value in asdict(self).items() if value != start[key]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> PlanMemory:
+        trial = data.get("trial")
+        return cls(**{**data, "trial": None if trial is None else Trial(**trial)})
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPolicyState:
+    """The policy's memory, by site and query; goes into the manifest."""
+
+    memories: Mapping[tuple[int, str], PlanMemory] = field(default_factory=dict)
+
+    def of(self, site: int, query: str) -> PlanMemory:
+        return self.memories.get((site, query), PlanMemory())
+
+    def without(self, query: str) -> PlanPolicyState:
+        """Forget a query that is gone, or was replaced by another of its name."""
+        return PlanPolicyState({key: m for key, m in self.memories.items() if key[1] != query})
+
+    def to_json(self) -> list[dict[str, Any]]:
+        return [{"site": s, "query": q, **memory.to_json()} for (s, q), memory in self.memories.items()]
+
+    @classmethod
+    def from_json(cls, data: Iterable[Mapping[str, Any]]) -> PlanPolicyState:
+        memories = {}
+        for entry in data:
+            rest = {key: value for key, value in entry.items() if key not in ("site", "query")}
+            memories[int(entry["site"]), str(entry["query"])] = PlanMemory.from_json(rest)
+        return cls(memories)
+
+
+def propose_plans(
+    views: Iterable[PlanView],
+    state: PlanPolicyState,
+    *,
+    settings: PlanPolicySettings,
+    costs: UnitCosts,
+) -> tuple[PlanPolicyState, tuple[PlanProposal, ...]]:
+    """Evaluate every query at every site once.
+
+    The policy sees from the next views whether a proposal was followed: the plan is another then.
+    """
+    memories = dict(state.memories)
+    proposals = []
+    if settings.wish is Wish.OFF:
+        return state, ()
+    for view in views:
+        if len(view.graph.aliases) < FEWEST_REFERENCES or view.migrating:
+            continue
+        evaluation = _Evaluation(view, settings, costs)
+        memory, proposal = evaluation.step(state.of(view.site, view.query))
+        memories[view.site, view.query] = memory
+        if proposal is not None:
+            proposals.append(proposal)
+    return PlanPolicyState(memories), tuple(proposals)
+
+
+class _Evaluation:
+    """One query at one site, now."""
+
+    def __init__(self, view: PlanView, settings: PlanPolicySettings, costs: UnitCosts) -> None:
+        self._view = view
+        self._settings = settings
+        self._costs = costs
+        self._estimates = Estimates(view.graph, view.statistics)
+        self._plan = canonical(view.plan, view.graph)
+        self._now = self._seconds(self._plan)
+
+    def step(self, memory: PlanMemory) -> tuple[PlanMemory, PlanProposal | None]:
+        memory = self._date(memory)
+        trial = memory.trial
+        if trial is not None and trial.new != str(self._plan):  # the proposal was not followed
+            memory, trial = replace(memory, trial=None), None
+        if trial is not None and self._view.observed_s is not None:
+            return self._watch(memory, trial, self._view.observed_s)
+        memory = self._learn(memory)
+        if memory.pause_left:
+            return replace(memory, pause_left=memory.pause_left - 1, wanted=None, streak=0), None
+        return self._look(memory)
+
+    def _date(self, memory: PlanMemory) -> PlanMemory:
+        """How long the plan has been running; one that was left early is a reason for caution."""
+        plan = str(self._plan)
+        if memory.plan in (None, plan):
+            return replace(memory, plan=plan, age=None if memory.age is None else memory.age + 1)
+        if memory.age is not None and memory.age < self._settings.lasting:
+            caution = min(memory.caution + 1, self._settings.most_caution)
+        else:
+            caution = max(memory.caution - 1, 0)
+        return replace(memory, plan=plan, age=0, caution=caution)
+
+    def _learn(self, memory: PlanMemory) -> PlanMemory:
+        """What a predicted second takes on the plan that runs."""
+        if self._view.observed_s is None or self._now <= 0:
+            return memory
+        latest = self._view.observed_s / self._now
+        factor = latest if memory.factor is None else (1 - LEARN) * memory.factor + LEARN * latest
+        return replace(memory, factor=factor)
+
+    def _look(self, memory: PlanMemory) -> tuple[PlanMemory, PlanProposal | None]:
+        """Look for a better plan."""
+        best = best_plan(self._view.graph, self._view.statistics, self._costs)
+        if not self._saves(best.cost.seconds):
+            return replace(memory, wanted=None, streak=0), None
+        holds = memory.wanted is not None and self._saves(self._seconds(parse_plan(memory.wanted)))
+        memory = replace(memory, wanted=str(best.plan), streak=memory.streak + 1 if holds else 1)
+        if memory.streak < self._settings.consecutive << memory.caution:
+            return memory, None
+        proposal = self._propose(best)
+        if proposal is None:
+            return memory, None
+        trial = None if memory.factor is None else Trial(str(self._plan), str(best.plan), memory.factor)
+        return replace(memory, wanted=None, streak=0, trial=trial), proposal
+
+    def _propose(self, best: RatedPlan) -> PlanProposal | None:
+        """A proposal, if the saving pays for the migration."""
+        migration = self._migration_to(best.plan)
+        saving = self._now - best.cost.seconds
+        horizon = self._horizon_s()
+        if migration is None or saving * horizon <= self._settings.margin * migration.cost_s:
+            return None
+        reason = (
+            f"{best.plan} is predicted to take {best.cost.seconds:.3g} s per second instead of "
+            f"{self._now:.3g} ({saving / self._now:.0%} less): {saving * horizon:.3g} s saved over "
+            f"{horizon:.3g} s, for a migration of {migration.cost_s:.3g} s"
+        )
+        names = ranked(self._view.graph, self._view.statistics, self._costs, limit=self._settings.candidates)
+        return self._proposal(
+            best.plan, migration, reason, now=self._now, then=best.cost.seconds, among=names
+        )
+
+    def _watch(
+        self, memory: PlanMemory, trial: Trial, observed_s: float
+    ) -> tuple[PlanMemory, PlanProposal | None]:
+        """Collect what came of a change, and judge it when there is enough."""
+        trial = replace(trial, seen=trial.seen + 1)
+        if trial.seen > self._settings.settle:
+            trial = replace(
+                trial,
+                observed=trial.observed + observed_s,
+                promised_old=trial.promised_old + self._seconds(parse_plan(trial.old)),
+                promised_new=trial.promised_new + self._now,
+            )
+        if trial.seen < self._settings.settle + self._settings.trial:
+            return replace(memory, trial=trial), None
+        effect, dearer = _verdict(trial)
+        goes_back = effect is Effect.HARMFUL
+        factor = trial.factor if goes_back else trial.observed / max(trial.promised_new, 1e-12)
+        memory = replace(memory, trial=None, factor=factor)
+        pause = memory.next_pause or self._settings.first_pause
+        if effect is Effect.USEFUL:
+            return replace(memory, next_pause=max(self._settings.first_pause, pause // 2)), None
+        memory = replace(memory, pause_left=pause, next_pause=min(self._settings.longest_pause, 2 * pause))
+        return memory, self._way_back(trial, dearer) if goes_back else None
+
+    def _way_back(self, trial: Trial, dearer: float) -> PlanProposal | None:
+        """To the plan before, because the change did harm, whatever the model says."""
+        back = parse_plan(trial.old)
+        migration = self._migration_to(back)
+        if migration is None:
+            return None
+        observed = trial.observed / self._settings.trial
+        reason = f"the change to {trial.new} made the query {dearer:.0%} dearer than {trial.old} would be"
+        return self._proposal(back, migration, reason, now=observed, then=observed / (1 + dearer), among=())
+
+    def _proposal(
+        self,
+        new: Plan,
+        migration: MigrationCost,
+        reason: str,
+        *,
+        now: float,
+        then: float,
+        among: tuple[RatedPlan, ...],
+    ) -> PlanProposal:
+        view = self._view
+        return PlanProposal(view.site, view.query, view.plan, new, migration, reason, now, then, among)
+
+    def _migration_to(self, new: Plan) -> MigrationCost | None:
+        graph, statistics = self._view.graph, self._view.statistics
+        moving = moving_state_cost(self._plan, new, graph=graph, statistics=statistics, costs=self._costs)
+        parallel = parallel_track_cost(
+            self._plan,
+            new,
+            graph=graph,
+            statistics=statistics,
+            costs=self._costs,
+            lateness_s=self._view.lateness_s,
+            rule=self._settings.rule,
+        )
+        return choose(moving, parallel, self._settings.wish)
+
+    def _horizon_s(self) -> float:
+        window = self._view.statistics.longest_window_s
+        if math.isinf(window):
+            return self._settings.unbounded_horizon_s
+        return self._settings.horizon_windows * window
+
+    def _saves(self, seconds: float) -> bool:
+        return self._now > 0 and (self._now - seconds) / self._now >= self._settings.threshold
+
+    def _seconds(self, plan: Plan) -> float:
+        return plan_cost(plan, self._estimates, self._costs).seconds
+
+
+def _verdict(trial: Trial) -> tuple[Effect, float]:
+    """What the change was, and by which share it made the query dearer than the old plan would be now.
+
+    The old plan does not run any more; the model says how its cost moved with the load meanwhile. A load
+    that has moved so that the new plan promises nothing any more makes the change a useless one.
+    """
+    due = max(trial.factor * trial.promised_old, 1e-12)
+    promised = 1 - trial.promised_new / max(trial.promised_old, 1e-12)
+    relief = 1 - trial.observed / due
+    return judge(promised, Outcome(relief, relief), harm=HARM), -relief

@@ -1,0 +1,263 @@
+"""Tracks: which plan works on which partitions of a query, and for which rows.
+
+Every result has a first row: the one that came in the earliest batch. A *track* owns the results
+whose first row came in its batches `[since, until)`, so the tracks of a partition share its
+results out without overlap, whatever runs where:
+
+    track 1  [0, 8)   plan ((a b) c) at site 0      ends when nothing before batch 8 is in a window
+    track 2  [8, …)   plan ((b c) a) at site 3      has seen nothing older than batch 8
+
+That is the parallel track of papers/plan-migration.txt, section 4.2, and with another site that of
+papers/dcape.txt, section 3. Moving state (sections 4.1 and 4) gives the track itself another plan
+or site: states that both plans have stay as they are, the others are rebuilt in the next batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from anabranch.adapt.events import AdaptEvent, EventKind
+from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
+from anabranch.plan.tree import inner_states
+
+Partitions = int
+"""A set of partitions, as bits."""
+
+EVERY: Partitions = (1 << PARTITIONS) - 1
+
+
+class Strategy(StrEnum):
+    """How a plan or a site takes over from another."""
+
+    MOVING_STATE = "moving_state"
+    PARALLEL_TRACK = "parallel_track"
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One site's change to another plan of a query."""
+
+    query: str
+    site: int
+    plan: str
+    strategy: Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """A plan at work on some partitions at a site; `until` is None as long as no other follows."""
+
+    query: str
+    plan: str
+    site: int
+    partitions: Partitions
+    since: int = 0
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """States, by the aliases they cover, that a track lacks until the next batch computes them."""
+
+    query: str
+    since: int
+    partitions: Partitions
+    states: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tracks:
+    """The tracks of all joins of a session.
+
+    Attributes
+    ----------
+    plans
+        By query, the plan of every site.
+    began
+        By query, the partitions by the batch in which their newest track began; all at 0 if missing.
+    ending
+        Tracks that work until their rows have left the windows.
+    rebuilds
+        What moving state has left to do.
+    """
+
+    plans: Mapping[str, tuple[str, ...]]
+    began: Mapping[str, Mapping[int, Partitions]] = field(default_factory=dict)
+    ending: tuple[Track, ...] = ()
+    rebuilds: tuple[Rebuild, ...] = ()
+
+    def newest(self, query: str, site: int, owned: Partitions) -> list[Track]:
+        """The tracks without an end on partitions that a site owns."""
+        plan = self.plans[query][site]
+        groups = self.began.get(query, {0: EVERY})
+        return [
+            Track(query, plan, site, mask & owned, since) for since, mask in groups.items() if mask & owned
+        ]
+
+    def lacking(self, track: Track) -> list[Rebuild]:
+        """What a track must compute before its next rows: per set of states, for its own partitions."""
+        return [
+            replace(r, partitions=r.partitions & track.partitions)
+            for r in self.rebuilds
+            if (r.query, r.since) == (track.query, track.since) and r.partitions & track.partitions
+        ]
+
+    def shared(self, track: Track) -> bool:
+        """Whether an older track still works on partitions of this one, so that it sees only rows since."""
+        return any(
+            e.query == track.query and e.until == track.since and e.partitions & track.partitions
+            for e in self.ending
+        )
+
+    def migrated(self, change: Migration, owned: Partitions, batch: int) -> Tracks:
+        """These tracks when a site changes to another plan before batch `batch`."""
+        tracks = self
+        for track in self.newest(change.query, change.site, owned):
+            tracks = tracks._succeed(track, change.plan, change.strategy, batch)
+        plans = list(self.plans[change.query])
+        plans[change.site] = change.plan
+        return replace(tracks, plans={**self.plans, change.query: tuple(plans)})
+
+    def moved(self, before: PartitionMap, after: PartitionMap, strategy: Strategy, batch: int) -> Tracks:
+        """These tracks when partitions change sites before batch `batch`."""
+        tracks = self._with_sites(before, after)
+        for (source, target), mask in _moves(before, after).items():
+            for query in self.plans:
+                for track in self.newest(query, source, mask):
+                    tracks = tracks._succeed(track, tracks.plans[query][target], strategy, batch)
+        return tracks
+
+    def rebuilt(self) -> Tracks:
+        """These tracks after a batch, in which everything that was lacking was computed."""
+        return replace(self, rebuilds=()) if self.rebuilds else self
+
+    def without_ended(self, over: Callable[[Track], bool]) -> tuple[Tracks, tuple[Track, ...]]:
+        """These tracks without those that are over, and those."""
+        ended = tuple(track for track in self.ending if over(track))
+        return replace(self, ending=tuple(t for t in self.ending if t not in ended)), ended
+
+    def for_queries(self, defaults: Mapping[str, str], sites: int) -> Tracks:
+        """These tracks for the queries of a session, each with its plan where none is known."""
+        return Tracks(
+            {q: self.plans.get(q, (plan,) * sites) for q, plan in defaults.items()},
+            {q: groups for q, groups in self.began.items() if q in defaults},
+            tuple(t for t in self.ending if t.query in defaults),
+            tuple(r for r in self.rebuilds if r.query in defaults),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "plans": {q: list(plans) for q, plans in self.plans.items()},
+            "began": {q: {str(s): hex(m) for s, m in g.items()} for q, g in self.began.items()},
+            "ending": [[t.query, t.plan, t.site, hex(t.partitions), t.since, t.until] for t in self.ending],
+            "rebuilds": [[r.query, r.since, hex(r.partitions), sorted(r.states)] for r in self.rebuilds],
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Tracks:
+        return cls(
+            {q: tuple(plans) for q, plans in value.get("plans", {}).items()},
+            {q: {int(s): int(m, 16) for s, m in g.items()} for q, g in value.get("began", {}).items()},
+            tuple(Track(q, p, s, int(m, 16), b, e) for q, p, s, m, b, e in value.get("ending", ())),
+            tuple(Rebuild(q, b, int(m, 16), frozenset(s)) for q, b, m, s in value.get("rebuilds", ())),
+        )
+
+    def _succeed(self, track: Track, plan: str, strategy: Strategy, batch: int) -> Tracks:
+        """These tracks with another plan, or site, in the place of `track`."""
+        if strategy is Strategy.PARALLEL_TRACK and track.since < batch:
+            began = {s: m & ~track.partitions for s, m in self.began.get(track.query, {0: EVERY}).items()}
+            began[batch] = began.get(batch, 0) | track.partitions
+            return replace(
+                self,
+                began={**self.began, track.query: {s: m for s, m in began.items() if m}},
+                ending=(*self.ending, replace(track, until=batch)),
+            )
+        # A track that begins with this batch has seen nothing yet, so that nothing is lost with its states.
+        missing = inner_states(plan) - inner_states(track.plan) if track.since < batch else frozenset()
+        kept, pending = [], frozenset[str]()
+        rebuilds: list[Rebuild] = []
+        for rebuild in self.rebuilds:
+            mine = (rebuild.query, rebuild.since) == (track.query, track.since)
+            overlap = rebuild.partitions & track.partitions if mine else 0
+            if not overlap:
+                kept.append(rebuild)
+                continue
+            if rest := rebuild.partitions & ~overlap:
+                kept.append(replace(rebuild, partitions=rest))
+            pending = (rebuild.states & inner_states(plan)) | missing
+            rebuilds.append(replace(rebuild, partitions=overlap, states=pending))
+        fresh = track.partitions
+        for rebuild in rebuilds:
+            fresh &= ~rebuild.partitions
+        if fresh:
+            rebuilds.append(Rebuild(track.query, track.since, fresh, missing))
+        return replace(self, rebuilds=(*kept, *(r for r in rebuilds if r.states)))
+
+    def _with_sites(self, before: PartitionMap, after: PartitionMap) -> Tracks:
+        """A plan for every site there is now: a new site takes that of the first partition it gets."""
+        if after.sites == before.sites:
+            return self
+        heirs = [min(s, before.sites - 1) for s in range(after.sites)]
+        for p in reversed(range(PARTITIONS)):
+            if after.site_of_partition[p] >= before.sites:
+                heirs[after.site_of_partition[p]] = before.site_of_partition[p]
+        return replace(
+            self,
+            plans={q: tuple(plans[heir] for heir in heirs) for q, plans in self.plans.items()},
+            ending=tuple(replace(t, site=min(t.site, after.sites - 1)) for t in self.ending),
+        )
+
+
+def track_events(batch: int, before: Tracks, after: Tracks, ended: Iterable[Track]) -> list[AdaptEvent]:
+    """Tell what changed: tracks that end from now on, tracks that have ended, states to rebuild."""
+    events = []
+    for track in after.ending:
+        if track not in before.ending:
+            message = f"{_told(track)} works until its rows have left the windows; a new track begins"
+            events.append(AdaptEvent(batch, EventKind.TRACK_BEGAN, message))
+    for track in ended:
+        age = batch + 1 - (track.until or 0)
+        message = (
+            f"{_told(track)}: all its rows have left the windows, {age} batches after the new track began"
+        )
+        events.append(AdaptEvent(batch, EventKind.TRACK_ENDED, message))
+    for rebuild in after.rebuilds:
+        message = (
+            f"query {rebuild.query}: states {', '.join(sorted(rebuild.states))} of "
+            f"{rebuild.partitions.bit_count()} partitions are computed in the next batch; the others match"
+        )
+        events.append(AdaptEvent(batch, EventKind.STATE_MOVED, message))
+    return events
+
+
+def _told(track: Track) -> str:
+    return (
+        f"query {track.query}: plan {track.plan} of {track.partitions.bit_count()} partitions "
+        f"at site {track.site}"
+    )
+
+
+def partitions_of(partition_map: PartitionMap, site: int) -> Partitions:
+    """The partitions of a site."""
+    return bits(p for p, s in enumerate(partition_map.site_of_partition) if s == site)
+
+
+def bits(partitions: Iterable[int]) -> Partitions:
+    """A set of partitions.
+
+    >>> bin(bits([0, 3]))
+    '0b1001'
+    """
+    return sum(1 << int(p) for p in partitions)
+
+
+def _moves(before: PartitionMap, after: PartitionMap) -> dict[tuple[int, int], Partitions]:
+    """Partitions by (site before, site after), where these differ."""
+    moves: dict[tuple[int, int], Partitions] = {}
+    for p, (source, target) in enumerate(zip(before.site_of_partition, after.site_of_partition, strict=True)):
+        if source != target:
+            moves[source, target] = moves.get((source, target), 0) | 1 << p
+    return moves

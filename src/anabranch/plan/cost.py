@@ -1,0 +1,253 @@
+"""Costs: CPU seconds that a plan takes for one second of event time, join by join, and the rows it keeps.
+
+New rows of either side probe the state of the other, make pairs, and the pairs are inserted into the
+state of the node: the cost of join and insert in papers/plan-migration.txt, equation 5, for a hash join.
+The cost of purge is not there, because a block expires as a whole; nor is that of keeping the
+references' own rows, because every plan does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from anabranch.plan.candidates import References
+from anabranch.plan.estimates import Estimates
+from anabranch.plan.tree import Plan, joins
+
+PULL = 0.001
+"""Weight of what was believed before, as a share of the observations' own weight."""
+LEAST_SHARE = 0.1
+"""No term is fitted below this share of what the usual proportions would give it."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCosts:
+    """Seconds per unit of work, on one core.
+
+    Attributes
+    ----------
+    probe_s
+        Per row that looks for partners.
+    pair_s
+        Per pair found; where there is no key to look by, per pair examined (the paper's T_j).
+    insert_s
+        Per row inserted into an intermediate state (T_s).
+    gather_s
+        Per row read together when a state is recomputed.
+    """
+
+    probe_s: float = 2e-7
+    pair_s: float = 1e-7
+    insert_s: float = 2e-7
+    gather_s: float = 1e-7
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Numbers of probes, pairs and inserts; per second of event time where a rate is meant."""
+
+    probes: float
+    pairs: float
+    inserts: float
+
+    def seconds(self, costs: UnitCosts) -> float:
+        """What this work takes.
+
+        >>> Work(probes=10, pairs=4, inserts=1).seconds(UnitCosts(0.5, 0.25, 3.0))
+        9.0
+        """
+        return costs.probe_s * self.probes + costs.pair_s * self.pairs + costs.insert_s * self.inserts
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCost:
+    """One join of a plan, or one stream's probes of a plan without intermediate states.
+
+    Attributes
+    ----------
+    aliases
+        What the node covers; for a stream's probes, itself and then the others in probing order.
+    rows
+        Rows in the state that the node keeps; 0 where it keeps none.
+    """
+
+    aliases: tuple[str, ...]
+    work: Work
+    seconds: float
+    rows: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCost:
+    """A plan's nodes, children before parents."""
+
+    nodes: tuple[NodeCost, ...]
+
+    @property
+    def seconds(self) -> float:
+        """CPU seconds per second of event time."""
+        return sum(node.seconds for node in self.nodes)
+
+    @property
+    def rows(self) -> float:
+        """Rows in intermediate states."""
+        return sum(node.rows for node in self.nodes)
+
+
+def plan_cost(plan: Plan, estimates: Estimates, costs: UnitCosts) -> PlanCost:
+    """What a plan costs while rates, selectivities and states are as the statistics say."""
+    whole = len(plan.aliases)
+    nodes = []
+    for join in joins(plan):
+        left, right = frozenset(join.left.aliases), frozenset(join.right.aliases)
+        kept = len(left) + len(right) < whole
+        work = join_work(left, right, estimates, kept=kept)
+        rows = estimates.rows(left | right) if kept else 0.0
+        nodes.append(NodeCost(join.aliases, work, work.seconds(costs), rows))
+    return PlanCost(tuple(nodes))
+
+
+def join_work(left: References, right: References, estimates: Estimates, *, kept: bool) -> Work:
+    """Work of one join per second of event time; the root of a plan is not `kept`."""
+    left_rate, right_rate = estimates.rate(left), estimates.rate(right)
+    made = estimates.rate(left | right)
+    inserts = made if kept else 0.0
+    if not estimates.graph.shared_classes(left, right):  # every new row meets every row of the other side
+        examined = left_rate * estimates.rows(right) + right_rate * estimates.rows(left)
+        return Work(left_rate + right_rate, examined, inserts)
+    return Work(left_rate + right_rate, made, inserts)
+
+
+def multiway_cost(estimates: Estimates, costs: UnitCosts) -> PlanCost:
+    """What the plan without intermediate states costs: each new row probes the other references in turn."""
+    nodes = []
+    for alias, order in probe_orders(estimates).items():
+        reached = frozenset((alias,))
+        rate = estimates.statistics.rates[alias]
+        probes = pairs = 0.0
+        found = rate
+        for other in order:
+            probes += found
+            now = reached | {other}
+            met = found * estimates.rows(frozenset((other,)))
+            found = rate * estimates.rows(now) / estimates.rows(frozenset((alias,)))
+            pairs += found if estimates.graph.shared_classes(reached, (other,)) else met
+            reached = now
+        work = Work(probes, pairs, 0.0)
+        nodes.append(NodeCost((alias, *order), work, work.seconds(costs), 0.0))
+    return PlanCost(tuple(nodes))
+
+
+def probe_orders(estimates: Estimates) -> dict[str, tuple[str, ...]]:
+    """Per reference, in which order its new rows probe the others: always the one with the fewest partners.
+
+    Keys go before predicates, and predicates before cross products, as in the default plan.
+    """
+    return {alias: _probe_order(alias, estimates) for alias in estimates.graph.aliases}
+
+
+def _probe_order(start: str, estimates: Estimates) -> tuple[str, ...]:
+    graph = estimates.graph
+    order = [start]
+    rest = [alias for alias in graph.aliases if alias != start]
+    while rest:
+        reached = frozenset(order)
+        on_key = [alias for alias in rest if graph.shared_classes(reached, (alias,))]
+        connected = [alias for alias in rest if graph.connected(reached, (alias,))]
+        fan_out = {alias: estimates.rows(reached | {alias}) for alias in on_key or connected or rest}
+        order.append(min(fan_out, key=fan_out.__getitem__))
+        rest.remove(order[-1])
+    return tuple(order[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class WorkObserved:
+    """Work that was counted, and the CPU seconds it took."""
+
+    work: Work
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What the observations so far say about the units: sums for least squares, older ones fading.
+
+    Attributes
+    ----------
+    products
+        Sums of products of the counts (probes, pairs, inserts), row by row.
+    moments
+        Sums of the counts times seconds.
+    """
+
+    products: tuple[float, ...] = (0.0,) * 9
+    moments: tuple[float, ...] = (0.0,) * 3
+
+    def add(self, observed: WorkObserved, *, decay: float = 0.9) -> Calibration:
+        """Learn from one observation; the earlier ones keep `decay` of their weight."""
+        work = observed.work
+        counts = np.array([work.probes, work.pairs, work.inserts])
+        products = decay * np.array(self.products) + np.outer(counts, counts).ravel()
+        moments = decay * np.array(self.moments) + counts * observed.seconds
+        return Calibration(tuple(map(float, products)), tuple(map(float, moments)))
+
+    def unit_costs(self, usual: UnitCosts | None = None) -> UnitCosts:
+        """The units that explain the observations best, near the usual proportions where they leave it open.
+
+        Gathering is not observed; it follows the other units.
+        """
+        usual = usual or UnitCosts()
+        prior = np.array([usual.probe_s, usual.pair_s, usual.insert_s])
+        # In multiples of the usual costs, so that the terms are of one size.
+        gram = np.array(self.products).reshape(3, 3) * np.outer(prior, prior)
+        moment = np.array(self.moments) * prior
+        weight = float(gram.sum())
+        if weight <= 0 or moment.sum() <= 0:
+            return usual
+        ratio = float(moment.sum()) / weight  # all units off by the same factor
+        pull = PULL * float(np.trace(gram))
+        fitted = _at_least(
+            gram + pull * np.eye(3), moment + pull * ratio, least=np.full(3, LEAST_SHARE * ratio)
+        )
+        probe_s, pair_s, insert_s = (float(v) for v in fitted * prior)
+        return UnitCosts(probe_s, pair_s, insert_s, usual.gather_s * ratio)
+
+    def to_json(self) -> dict[str, list[float]]:
+        return {"products": list(self.products), "moments": list(self.moments)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Iterable[float]]) -> Calibration:
+        return cls(tuple(map(float, data["products"])), tuple(map(float, data["moments"])))
+
+
+def calibrated(
+    observations: Iterable[WorkObserved], *, usual: UnitCosts | None = None, decay: float = 0.9
+) -> UnitCosts:
+    """Units fitted to observations, the oldest first.
+
+    >>> f"{calibrated([WorkObserved(Work(1e6, 0, 0), 2.0)]).probe_s:.2g}"
+    '2e-06'
+    """
+    calibration = Calibration()
+    for observed in observations:
+        calibration = calibration.add(observed, decay=decay)
+    return calibration.unit_costs(usual)
+
+
+def _at_least(
+    gram: npt.NDArray[np.float64], moment: npt.NDArray[np.float64], *, least: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Solve least squares with a lower bound per term: terms that fall below it are held there."""
+    solved, free = least.copy(), np.ones(len(least), dtype=bool)
+    while free.any():
+        held = moment - gram[:, ~free] @ least[~free]
+        solved[free] = np.linalg.solve(gram[np.ix_(free, free)], held[free])
+        low = free & (solved < least)
+        if not low.any():
+            break
+        solved[low], free = least[low], free & ~low
+    return solved

@@ -1,0 +1,390 @@
+"""What it costs to change plans: states matched, recomputed, discarded, and the price of both strategies.
+
+The equations are those of papers/plan-migration.txt, section 5, in our terms: hash joins instead of
+nested loops, states shared by name, so that matching and moving (T_match, T_move of equation 3) cost
+nothing, and intermediate rows that expire with their first member. Moving partitions between
+sites of different plans is the same question with two sites to pay (papers/dcape.txt, sections 3 to 5).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from anabranch.plan.candidates import References
+from anabranch.plan.cost import UnitCosts, Work, join_work
+from anabranch.plan.estimates import Estimates, JoinStatistics
+from anabranch.plan.graph import JoinGraph
+from anabranch.plan.tree import Join, Plan, joins
+
+FULLEST = 0.95
+"""A site counts as loaded up to this: beyond it, work put on it would look infinitely dear."""
+
+
+class Strategy(StrEnum):
+    """How to get from one plan, or one site, to another."""
+
+    MOVING_STATE = "moving_state"
+    PARALLEL_TRACK = "parallel_track"
+
+
+class Wish(StrEnum):
+    """What the user asks for."""
+
+    AUTO = "auto"
+    MOVING_STATE = "moving_state"
+    PARALLEL_TRACK = "parallel_track"
+    OFF = "off"
+
+
+class PurgeRule(StrEnum):
+    """When old rows are gone, which ends a parallel track."""
+
+    EXACT = "exact"
+    """Each reference on its own: no accepted row can reach it any more (design, section 4)."""
+    LEMMA_2_2 = "lemma_2_2"
+    """By newer rows that meet it in its join, level after level (plan-migration.txt, lemma 2.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateMatch:
+    """States by the references they cover; each list has children before parents.
+
+    Attributes
+    ----------
+    matched
+        In both plans: shared, not copied. The references' own rows always are.
+    recomputed
+        In the new plan only: each can be joined from its children once those before it are there.
+    discarded
+        In the old plan only.
+    """
+
+    matched: tuple[References, ...]
+    recomputed: tuple[References, ...]
+    discarded: tuple[References, ...]
+
+
+def match_states(old: Plan, new: Plan) -> StateMatch:
+    """Compare the states of two plans of one query (section 4.1.1 and algorithm 1).
+
+    >>> from anabranch.plan.tree import parse_plan
+    >>> found = match_states(parse_plan("(((a b) c) d)"), parse_plan("(((b c) d) a)"))
+    >>> [sorted(s) for s in found.recomputed], [sorted(s) for s in found.discarded]
+    ([['b', 'c'], ['b', 'c', 'd']], [['a', 'b'], ['a', 'b', 'c']])
+    """
+    if frozenset(old.aliases) != frozenset(new.aliases):
+        raise ValueError(f"{old} and {new} are not plans of one query: they join different references")
+    before, after = list(_states(old)), list(_states(new))
+    return StateMatch(
+        matched=tuple(s for s in after if s in before),
+        recomputed=tuple(s for s in after if s not in before),
+        discarded=tuple(s for s in before if s not in after),
+    )
+
+
+def changed_joins(old: Plan, new: Plan) -> tuple[Join, ...]:
+    """Joins of the new plan that the old one does not have: the box that has to be migrated (section 3).
+
+    Joins below and above it join the same sides in both plans and could run once.
+
+    >>> from anabranch.plan.tree import parse_plan
+    >>> [str(j) for j in changed_joins(parse_plan("(((a b) c) d)"), parse_plan("(((b c) a) d)"))]
+    ['(b c)', '((b c) a)']
+    """
+    known = {_sides(join) for join in joins(old)}
+    return tuple(join for join in joins(new) if _sides(join) not in known)
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationCost:
+    """What one strategy is predicted to take.
+
+    Attributes
+    ----------
+    duration_s
+        From the start to the end; infinite if it never ends.
+    silence_s
+        For how long no results come.
+    processing_s
+        CPU seconds of the migrated joins while it lasts: the recomputation, or both tracks.
+    cost_s
+        Of these, what a site that had the new plan already would not have spent.
+    """
+
+    strategy: Strategy
+    duration_s: float
+    silence_s: float
+    processing_s: float
+    cost_s: float
+
+    @property
+    def feasible(self) -> bool:
+        return math.isfinite(self.duration_s) and math.isfinite(self.cost_s)
+
+
+def moving_state_cost(
+    old: Plan, new: Plan, *, graph: JoinGraph, statistics: JoinStatistics, costs: UnitCosts
+) -> MigrationCost:
+    """Equation 3, T_MS = T_S: silence while unmatched states are recomputed."""
+    seconds = recompute_seconds(old, new, Estimates(graph, statistics), costs)
+    return MigrationCost(Strategy.MOVING_STATE, seconds, seconds, seconds, seconds)
+
+
+def recompute_seconds(old: Plan, new: Plan, estimates: Estimates, costs: UnitCosts) -> float:
+    """T_S: equation 1 for every unmatched state, children first."""
+    missing = frozenset(match_states(old, new).recomputed)
+    return sum(
+        _recompute(frozenset(join.left.aliases), frozenset(join.right.aliases), estimates, costs)
+        for join in joins(new)
+        if frozenset(join.aliases) in missing
+    )
+
+
+def parallel_track_cost(
+    old: Plan,
+    new: Plan,
+    *,
+    graph: JoinGraph,
+    statistics: JoinStatistics,
+    costs: UnitCosts,
+    lateness_s: float = 0.0,
+    rule: PurgeRule = PurgeRule.EXACT,
+    whole_plan: bool = True,
+) -> MigrationCost:
+    """Equations 5 and 6: both boxes process what arrives until the old rows are gone (equation 4).
+
+    The box is the whole plan where every track has states of its own, else the joins that change (C7).
+    """
+    duration = parallel_track_duration(old, statistics, lateness_s=lateness_s, rule=rule)
+    old_box, new_box = changed_joins(new, old), changed_joins(old, new)
+    if not new_box:
+        return MigrationCost(Strategy.PARALLEL_TRACK, 0.0, 0.0, 0.0, 0.0)
+    if whole_plan:
+        old_box, new_box = tuple(joins(old)), tuple(joins(new))
+    if not math.isfinite(duration):
+        return MigrationCost(Strategy.PARALLEL_TRACK, math.inf, 0.0, math.inf, math.inf)
+    track = _Tracks(graph, statistics, costs, root=frozenset(new.aliases))
+    processing = track.draining(old_box, duration) + track.filling(new_box, duration)
+    cost = max(0.0, processing - track.running(new_box, duration))
+    return MigrationCost(Strategy.PARALLEL_TRACK, duration, 0.0, processing, cost)
+
+
+def parallel_track_duration(
+    old: Plan, statistics: JoinStatistics, *, lateness_s: float, rule: PurgeRule
+) -> float:
+    """T_PT, in seconds of event time.
+
+    Exact expiry needs a window and the lateness. By the paper's rule, equation 4, it is W for a tree of
+    one level and 2W for higher ones, whose upper states take in old rows for one more window.
+    """
+    window = statistics.longest_window_s
+    if rule is PurgeRule.EXACT:
+        return window + lateness_s
+    return window if _height(old) <= 1 else 2 * window
+
+
+@dataclass(frozen=True, slots=True)
+class Relocation:
+    """Partitions that are to go from a site to another, each with its own plan.
+
+    Attributes
+    ----------
+    share
+        Share of the sender's rows that are in these partitions; their work and state follow it.
+    sender_load, receiver_load
+        Share of its time that a site is busy; 1 and more if it falls behind.
+    copy_row_s
+        Seconds to copy a row of state, at each end; 0 where sites share their blocks.
+    """
+
+    sender_plan: Plan
+    receiver_plan: Plan
+    share: float
+    sender_load: float
+    receiver_load: float
+    copy_row_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RelocationCost:
+    """What moving the partitions is predicted to take.
+
+    Attributes
+    ----------
+    silence_s
+        For how long the moved partitions give no results; the others go on.
+    sender_s, receiver_s
+        CPU seconds at either site beyond those of partitions that had always been at the receiver.
+    cost_s
+        The same, weighed by how loaded the sites are.
+    """
+
+    strategy: Strategy
+    duration_s: float
+    silence_s: float
+    sender_s: float
+    receiver_s: float
+    cost_s: float
+
+    @property
+    def feasible(self) -> bool:
+        return math.isfinite(self.duration_s) and math.isfinite(self.cost_s)
+
+
+def moving_state_relocation(
+    move: Relocation, *, graph: JoinGraph, statistics: JoinStatistics, costs: UnitCosts
+) -> RelocationCost:
+    """MSLB (dcape.txt, section 4): copy matching states, recompute the others at the receiver.
+
+    `statistics` are the sender's. States that the receiver's plan does not have are not sent.
+    """
+    estimates = Estimates(graph, statistics)
+    matched = match_states(move.sender_plan, move.receiver_plan).matched
+    copying = move.share * move.copy_row_s * sum(estimates.rows(s) for s in matched)
+    computing = move.share * recompute_seconds(move.sender_plan, move.receiver_plan, estimates, costs)
+    receiver_s = copying + computing
+    silence = copying * _stretch(move.sender_load) + receiver_s * _stretch(move.receiver_load)
+    cost = _weighed(move, copying, receiver_s)
+    return RelocationCost(Strategy.MOVING_STATE, silence, silence, copying, receiver_s, cost)
+
+
+def parallel_track_relocation(
+    move: Relocation,
+    *,
+    graph: JoinGraph,
+    statistics: JoinStatistics,
+    costs: UnitCosts,
+    lateness_s: float = 0.0,
+    rule: PurgeRule = PurgeRule.EXACT,
+) -> RelocationCost:
+    """PTLB (dcape.txt, section 3): new rows go to both sites until the sender has no old ones.
+
+    The sender, which is the loaded one, gets no relief until then (section 5.3).
+    """
+    duration = parallel_track_duration(move.sender_plan, statistics, lateness_s=lateness_s, rule=rule)
+    if not math.isfinite(duration):
+        return RelocationCost(Strategy.PARALLEL_TRACK, math.inf, 0.0, math.inf, 0.0, math.inf)
+    track = _Tracks(graph, statistics, costs, root=frozenset(graph.aliases))
+    receiver_joins = tuple(joins(move.receiver_plan))
+    sender_s = move.share * track.draining(tuple(joins(move.sender_plan)), duration)
+    spared_s = move.share * (
+        track.running(receiver_joins, duration) - track.filling(receiver_joins, duration)
+    )
+    cost = max(0.0, _weighed(move, sender_s, -spared_s))
+    return RelocationCost(Strategy.PARALLEL_TRACK, duration, 0.0, sender_s, -spared_s, cost)
+
+
+_Cost = TypeVar("_Cost", MigrationCost, RelocationCost)
+
+
+def choose(moving: _Cost, parallel: _Cost, wish: Wish) -> _Cost | None:
+    """The strategy to take: the cheaper, or the one that was asked for. None if there is none."""
+    allowed = {
+        Wish.AUTO: [moving, parallel],
+        Wish.MOVING_STATE: [moving],
+        Wish.PARALLEL_TRACK: [parallel],
+        Wish.OFF: [],
+    }[wish]
+    return min((c for c in allowed if c.feasible), key=lambda c: (c.cost_s, c.duration_s), default=None)
+
+
+class _Tracks:
+    """Work of joins over a stretch of event time that starts with a migration."""
+
+    def __init__(
+        self, graph: JoinGraph, statistics: JoinStatistics, costs: UnitCosts, *, root: References
+    ) -> None:
+        self._now = Estimates(graph, statistics)
+        self._later = Estimates(graph, statistics.settled())
+        self._window_s = statistics.longest_window_s
+        self._costs = costs
+        self._root = root
+
+    def running(self, box: tuple[Join, ...], duration_s: float) -> float:
+        """A plan as usual: its states go from today's size to that of today's rates, which takes a window.
+
+        In steady state both are the same.
+        """
+        now, later = self._seconds(box, self._now), self._seconds(box, self._later)
+        return self._over(duration_s, (now + later) / 2, later)
+
+    def draining(self, box: tuple[Join, ...], duration_s: float) -> float:
+        """Equation 5, the old track; its top does not join new rows with new ones (section 4.2.2).
+
+        So it makes what the new track does not: after a window nothing any more.
+        """
+        top = max((len(join.aliases) for join in box), default=1)
+        now = self._seconds(box, self._now, at_top=1 - 1 / top)
+        later = self._seconds(box, self._later, at_top=1 - 1 / top)
+        return self._over(duration_s, (now + later) / 2, self._seconds(box, self._later, at_top=0.0))
+
+    def filling(self, box: tuple[Join, ...], duration_s: float) -> float:
+        """Equation 6, the new track: its states start empty and are full after a window.
+
+        At time t < W a state over m references has (t/W)^m of its rows and grows by (t/W)^(m-1) of its
+        rate (equation 7 for m = 2): 1/m of it on average.
+        """
+        full = self._seconds(box, self._later)
+        return self._over(duration_s, self._seconds(box, self._later, empty_at_first=True), full)
+
+    def _over(self, duration_s: float, first_window: float, afterwards: float) -> float:
+        turning = min(self._window_s, duration_s)
+        return turning * first_window + (duration_s - turning) * afterwards
+
+    def _seconds(
+        self,
+        box: tuple[Join, ...],
+        estimates: Estimates,
+        *,
+        at_top: float = 1.0,
+        empty_at_first: bool = False,
+    ) -> float:
+        """Seconds per second; `at_top` is the share of its rows that the top of the box makes."""
+        total = 0.0
+        for join in box:
+            left, right = frozenset(join.left.aliases), frozenset(join.right.aliases)
+            both = left | right
+            work = join_work(left, right, estimates, kept=both != self._root)
+            probes, made = work.probes, 1.0
+            if empty_at_first:
+                probes = estimates.rate(left) / len(left) + estimates.rate(right) / len(right)
+                made = 1 / len(both)
+            if not any(both < frozenset(other.aliases) for other in box):
+                made *= at_top
+            total += Work(probes, work.pairs * made, work.inserts * made).seconds(self._costs)
+        return total
+
+
+def _recompute(left: References, right: References, estimates: Estimates, costs: UnitCosts) -> float:
+    """Equation 1: T_S_AB = T_j |S_A| |S_B| + T_s |S_A| |S_B| σ_AB. Hashing saves T_j."""
+    left_rows, right_rows, made = estimates.rows(left), estimates.rows(right), estimates.rows(left | right)
+    on_key = bool(estimates.graph.shared_classes(left, right))
+    work = Work(min(left_rows, right_rows), made if on_key else left_rows * right_rows, made)
+    return work.seconds(costs) + costs.gather_s * (left_rows + right_rows)
+
+
+def _states(plan: Plan) -> Iterator[References]:
+    """What a plan keeps: the rows of its references, then of its joins but the root."""
+    yield from (frozenset((alias,)) for alias in plan.aliases)
+    yield from (frozenset(join.aliases) for join in joins(plan) if join is not plan)
+
+
+def _sides(join: Join) -> frozenset[References]:
+    return frozenset((frozenset(join.left.aliases), frozenset(join.right.aliases)))
+
+
+def _height(plan: Plan) -> int:
+    return 1 + max(_height(plan.left), _height(plan.right)) if isinstance(plan, Join) else 0
+
+
+def _stretch(load: float) -> float:
+    """How many seconds a second of work takes at a site that is busy this share of its time."""
+    return 1 / (1 - min(max(load, 0.0), FULLEST))
+
+
+def _weighed(move: Relocation, sender_s: float, receiver_s: float) -> float:
+    return sender_s * _stretch(move.sender_load) + receiver_s * _stretch(move.receiver_load)

@@ -1,0 +1,126 @@
+"""The work of a site in one batch: its tracks, with plans ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from anabranch.adapt.tracks import EVERY, Partitions, Track, Tracks, partitions_of
+from anabranch.exchange.partition_map import PartitionMap
+from anabranch.operators.operator import kept_states
+from anabranch.operators.state_rebuild import kept_state
+from anabranch.plan.layout import Layout
+from anabranch.plan.local_plan import JoinNode, LocalPlan, compile_plan
+from anabranch.plan.tree import parse_plan, state_of_aliases
+from anabranch.state.block import BlockMeta
+from anabranch.state.expiry import may_drop
+
+
+@dataclass(frozen=True, slots=True)
+class TrackWork:
+    """One track at a site."""
+
+    plan: LocalPlan
+    partitions: Partitions
+    after: int = 0
+    """While an older track works on the same partitions: the batch from which on rows count."""
+    until: int | None = None
+    rebuilds: tuple[tuple[Partitions, frozenset[str]], ...] = ()
+    """States to compute first, for some of the partitions."""
+
+
+class TrackCompiler:
+    """Makes work of tracks; keeps the plans it has made ready."""
+
+    def __init__(self, layout: Layout, plans: Sequence[LocalPlan]) -> None:
+        self._layout = layout
+        self._routed = {routed.query.name: routed for routed in layout.queries}
+        self._plain = [plan for plan in plans if not isinstance(plan.root, JoinNode)]
+        self._compiled: dict[tuple[str, str, int, int | None], LocalPlan] = {}
+
+    def plan_of(self, track: Track) -> LocalPlan:
+        key = track.query, track.plan, track.since, track.until
+        if key not in self._compiled:
+            tree = parse_plan(track.plan)
+            routed = self._routed[track.query]
+            self._compiled[key] = compile_plan(
+                self._layout, routed, tree, since=track.since, until=track.until
+            )
+        return self._compiled[key]
+
+    def work(
+        self, tracks: Tracks, partition_map: PartitionMap, failed: frozenset[str]
+    ) -> dict[int, tuple[TrackWork, ...]]:
+        """By site, what it has to do in the next batch."""
+        work = {}
+        for site in range(partition_map.sites):
+            owned = partitions_of(partition_map, site)
+            mine = [TrackWork(plan, owned) for plan in self._plain if plan.query.name not in failed]
+            running = [t for q in tracks.plans for t in tracks.newest(q, site, owned)]
+            running += [t for t in tracks.ending if t.site == site]
+            mine += [self._of_track(tracks, t) for t in running if t.query not in failed]
+            work[site] = tuple(mine)
+        return work
+
+    def _of_track(self, tracks: Tracks, track: Track) -> TrackWork:
+        plan = self.plan_of(track)
+        names = {state_of_aliases(n.aliases): kept_state(n) for n in plan.nodes()}
+        return TrackWork(
+            plan,
+            track.partitions,
+            track.since if tracks.shared(track) else 0,
+            track.until,
+            tuple((r.partitions, frozenset(names[s] for s in r.states)) for r in tracks.lacking(track)),
+        )
+
+
+def all_plans(work: Mapping[int, Sequence[TrackWork]]) -> tuple[LocalPlan, ...]:
+    """Every plan that some site runs, once."""
+    return tuple({id(w.plan): w.plan for mine in work.values() for w in mine}.values())
+
+
+def is_over(
+    plan: LocalPlan, track: Track, blocks: Sequence[BlockMeta], watermarks: Mapping[str, int | None]
+) -> bool:
+    """Whether no row from before the end of a track can be part of a result any more.
+
+    Exact expiry: every reference's old rows are out of reach of all the others, about W after the
+    newer track began. The purge rule of papers/plan-migration.txt, lemma 2.2, would take 2W.
+    """
+    assert track.until is not None
+    horizons = {kept.state: kept.horizon(watermarks, {}) for kept in kept_states(plan)}
+    leaves = {node.state for node in plan.nodes() if not isinstance(node, JoinNode)}
+    return all(
+        may_drop(block, horizons[block.state])
+        for block in blocks
+        if block.state in leaves and block.batch < track.until and _has(block, track.partitions)
+    )
+
+
+def without_strangers(
+    blocks: Sequence[BlockMeta], work: Mapping[int, Sequence[TrackWork]]
+) -> tuple[BlockMeta, ...]:
+    """Blocks of intermediate states without the partitions on which no track keeps that state.
+
+    What a migration or a move discards: were it left, a plan that takes the state up again would find
+    rows in it that others have removed or replaced since.
+    """
+    needed: dict[str, Partitions] = {}
+    for mine in work.values():
+        for item in mine:
+            for node in item.plan.nodes():
+                if isinstance(node, JoinNode):
+                    for state in {node.state, kept_state(node)}:
+                        needed[state] = needed.get(state, 0) | item.partitions
+    kept = []
+    for block in blocks:
+        wanted = needed.get(block.state)
+        if wanted is None or wanted == EVERY:
+            kept.append(block)
+        elif partitions := tuple((p, n) for p, n in block.partitions if wanted >> p & 1):
+            kept.append(replace(block, partitions=partitions))
+    return tuple(kept)
+
+
+def _has(block: BlockMeta, partitions: Partitions) -> bool:
+    return any(partitions >> p & 1 for p, _ in block.partitions)

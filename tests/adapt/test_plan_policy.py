@@ -1,0 +1,335 @@
+"""When a site changes its plan, when it does not, and when it stops trying."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from tests.plan.statistics import graph, statistics
+
+from anabranch.adapt.edge_statistics import EdgeReport, EdgeSample, EdgeStatistics
+from anabranch.adapt.plan_policy import (
+    PlanPolicySettings,
+    PlanPolicyState,
+    PlanProposal,
+    PlanView,
+    propose_plans,
+)
+from anabranch.plan.cost import UnitCosts, plan_cost
+from anabranch.plan.estimates import Estimates, JoinStatistics, edges_of
+from anabranch.plan.migration_cost import Strategy, Wish
+from anabranch.plan.optimizer import best_plan
+from anabranch.plan.tree import Plan, parse_plan
+
+GRAPH = graph("abc", ["abc"])
+AB_FIRST, BC_FIRST = parse_plan("((a b) c)"), parse_plan("(a (b c))")
+COSTS = UnitCosts()
+SETTINGS = PlanPolicySettings()
+
+AB_SELECTIVE = statistics(GRAPH, ab=0.0005, bc=0.05, ac=0.05)
+BC_SELECTIVE = statistics(GRAPH, ab=0.05, bc=0.0005, ac=0.05)
+"""The same, flipped by 100."""
+
+
+def seconds(plan: Plan, known: JoinStatistics) -> float:
+    return plan_cost(plan, Estimates(GRAPH, known), COSTS).seconds
+
+
+class Site:
+    """A site that follows what the policy proposes at once, and takes as long as `truth` says."""
+
+    def __init__(self, plan: Plan = AB_FIRST, *, settings: PlanPolicySettings = SETTINGS) -> None:
+        self.plan = plan
+        self.settings = settings
+        self.state = PlanPolicyState()
+        self.proposals: list[PlanProposal] = []
+
+    def evaluate(
+        self, known: JoinStatistics, *, times: int = 1, truth=None, follow: bool = True, **view
+    ) -> list[PlanProposal]:
+        """Proposals of so many evaluations."""
+        before = len(self.proposals)
+        for _ in range(times):
+            observed = None if truth is None else truth(self.plan, known)
+            seen = PlanView(0, "q", GRAPH, self.plan, known, observed_s=observed, **view)
+            self.state, proposals = propose_plans([seen], self.state, settings=self.settings, costs=COSTS)
+            self.state = PlanPolicyState.from_json(json.loads(json.dumps(self.state.to_json())))
+            self.proposals += proposals
+            if proposals and follow:
+                self.plan = proposals[0].new
+        return self.proposals[before:]
+
+
+def test_a_selectivity_that_flips_by_100_reorders_the_joins() -> None:
+    site = Site()
+    assert not site.evaluate(AB_SELECTIVE, times=5)
+    (proposal,) = site.evaluate(BC_SELECTIVE, times=5)
+    assert (proposal.old, proposal.new) == (AB_FIRST, BC_FIRST)
+    assert proposal.predicted_now == pytest.approx(seconds(AB_FIRST, BC_SELECTIVE))
+    assert proposal.predicted_new == pytest.approx(seconds(BC_FIRST, BC_SELECTIVE))
+    assert len(proposal.candidates) == 3
+    assert proposal.candidates[0].plan == BC_FIRST
+
+
+def test_a_proposal_says_why_in_numbers_and_goes_into_the_log() -> None:
+    site = Site()
+    (proposal,) = site.evaluate(BC_SELECTIVE, times=2)
+    assert "(a (b c)) is predicted to take" in proposal.reason
+    assert "less" in proposal.reason
+    told = json.loads(json.dumps(proposal.to_json()))
+    assert (told["old"], told["new"], told["strategy"]) == ("((a b) c)", "(a (b c))", str(proposal.strategy))
+
+
+def test_one_evaluation_is_not_enough() -> None:
+    site = Site()
+    assert not site.evaluate(BC_SELECTIVE)
+    assert not site.evaluate(AB_SELECTIVE)
+    assert not site.evaluate(BC_SELECTIVE)
+    assert site.evaluate(BC_SELECTIVE)
+
+
+def test_winners_that_take_turns_do_not_add_up() -> None:
+    ac_selective = statistics(GRAPH, ab=0.05, bc=0.05, ac=0.0005)
+    site = Site()
+    for _ in range(10):
+        assert not site.evaluate(BC_SELECTIVE)
+        assert not site.evaluate(ac_selective)
+
+
+def test_a_small_saving_is_not_enough() -> None:
+    slightly = statistics(GRAPH, ab=0.0011, bc=0.001, ac=0.0011)
+    saving = 1 - seconds(BC_FIRST, slightly) / seconds(AB_FIRST, slightly)
+    assert 0 < saving < SETTINGS.threshold
+    assert not Site().evaluate(slightly, times=20)
+    keen = replace(SETTINGS, threshold=saving / 2, horizon_windows=1000.0)
+    assert Site(settings=keen).evaluate(slightly, times=2)
+
+
+def test_a_saving_that_does_not_pay_for_the_migration_in_time_is_not_enough() -> None:
+    hasty = replace(SETTINGS, horizon_windows=1e-6)
+    assert not Site(settings=hasty).evaluate(BC_SELECTIVE, times=20)
+
+
+def batch(aliases: str, fan_out: float, noise: random.Random, *, off: float) -> EdgeReport:
+    """1,000 rows per second and reference, 10,000 in state; every count is off by itself."""
+
+    def about(count: float) -> float:
+        return count * noise.uniform(1 - off, 1 + off)
+
+    return EdgeReport(
+        1.0,
+        {alias: round(about(1000)) for alias in aliases},
+        {alias: round(about(10_000)) for alias in aliases},
+        {
+            pair: EdgeSample(1000, 10_000, about(1000 * fan_out))
+            for pair in edges_of(graph(aliases, [aliases]))
+        },
+    )
+
+
+@pytest.mark.parametrize("fan_out", [0.3, 1.0, 10.0])
+@pytest.mark.parametrize("aliases", ["abc", "abcd", "abcde"])
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_of_ten_percent_never_reorders_a_plan_as_good_as_any(
+    aliases: str, fan_out: float, seed: int
+) -> None:
+    """All references are alike, so every order is as good as its shape: the hardest case for a threshold."""
+    noise, asked = random.Random(seed), graph(aliases, [aliases])
+    windows = dict.fromkeys(aliases, 10.0)
+    rolling, state, plan = EdgeStatistics(), PlanPolicyState(), None
+    for number in range(60):
+        report = batch(aliases, fan_out, noise, off=0.1 if number else 0.0)
+        rolling.add(0, "q", report)
+        known = rolling.join_statistics(0, "q", graph=asked, windows_s=windows)
+        assert known is not None
+        plan = plan or best_plan(asked, known, COSTS).plan
+        view = PlanView(0, "q", asked, plan, known)
+        state, proposals = propose_plans([view], state, settings=SETTINGS, costs=COSTS)
+        assert not proposals
+
+
+def test_a_flip_reaches_the_policy_through_rolling_statistics() -> None:
+    site, rolling = Site(), EdgeStatistics()
+    first_after = None
+    for batch in range(40):
+        ab, bc = (100.0, 10_000.0) if batch < 20 else (10_000.0, 100.0)
+        samples = {frozenset("ab"): ab, frozenset("bc"): bc, frozenset("ac"): 10_000.0}
+        rolling.add(
+            0,
+            "q",
+            EdgeReport(
+                1.0,
+                dict.fromkeys("abc", 1000),
+                dict.fromkeys("abc", 10_000),
+                {pair: EdgeSample(1000, 10_000, pairs) for pair, pairs in samples.items()},
+            ),
+        )
+        known = rolling.join_statistics(0, "q", graph=GRAPH, windows_s=dict.fromkeys("abc", 10.0))
+        assert known is not None
+        if site.evaluate(known):
+            first_after = first_after or batch
+    assert site.plan == BC_FIRST
+    assert first_after is not None
+    assert 20 < first_after <= 30
+    assert len(site.proposals) == 1
+
+
+def test_two_references_have_nothing_to_reorder() -> None:
+    two = graph("ab", ["ab"])
+    view = PlanView(0, "q", two, parse_plan("(a b)"), statistics(two))
+    state, proposals = propose_plans([view], PlanPolicyState(), settings=SETTINGS, costs=COSTS)
+    assert not proposals
+    assert not state.memories
+
+
+WISHES = {
+    "moving state": (Wish.MOVING_STATE, Strategy.MOVING_STATE),
+    "parallel track": (Wish.PARALLEL_TRACK, Strategy.PARALLEL_TRACK),
+}
+
+
+@pytest.mark.parametrize(("wish", "strategy"), WISHES.values(), ids=WISHES.keys())
+def test_the_strategy_asked_for_is_proposed(wish: Wish, strategy: Strategy) -> None:
+    (proposal,) = Site(settings=replace(SETTINGS, wish=wish)).evaluate(BC_SELECTIVE, times=2)
+    assert proposal.strategy is strategy
+
+
+def test_nothing_is_proposed_when_it_is_off() -> None:
+    assert not Site(settings=replace(SETTINGS, wish=Wish.OFF)).evaluate(BC_SELECTIVE, times=5)
+
+
+def test_nothing_is_proposed_while_a_migration_runs() -> None:
+    assert not Site().evaluate(BC_SELECTIVE, times=5, migrating=True)
+
+
+def test_a_mirror_image_of_the_best_plan_is_left_alone() -> None:
+    assert not Site(parse_plan("((c b) a)")).evaluate(BC_SELECTIVE, times=5)
+
+
+def test_a_proposal_that_is_not_followed_comes_again_later() -> None:
+    site = Site()
+    assert len(site.evaluate(BC_SELECTIVE, times=6, follow=False)) == 3
+
+
+def test_sites_are_judged_by_their_own_statistics() -> None:
+    views = [PlanView(s, "q", GRAPH, AB_FIRST, k) for s, k in enumerate((AB_SELECTIVE, BC_SELECTIVE))]
+    state, first = propose_plans(views, PlanPolicyState(), settings=SETTINGS, costs=COSTS)
+    _, second = propose_plans(views, state, settings=SETTINGS, costs=COSTS)
+    assert not first
+    assert [p.site for p in second] == [1]
+
+
+# --- what came of it ---
+
+
+def as_predicted(plan: Plan, known: JoinStatistics) -> float:
+    return 3 * seconds(plan, known)
+
+
+def worse_than_before(plan: Plan, known: JoinStatistics) -> float:
+    """The model is wrong about the plan it likes: it takes half as long again as the old one."""
+    return 3 * seconds(AB_FIRST, known) * (1.5 if plan == BC_FIRST else 1.0)
+
+
+def no_better(plan: Plan, known: JoinStatistics) -> float:
+    return 3 * seconds(AB_FIRST, known)
+
+
+def test_a_change_that_keeps_its_promise_leaves_the_policy_free() -> None:
+    site = Site()
+    site.evaluate(AB_SELECTIVE, times=3, truth=as_predicted)
+    assert len(site.evaluate(BC_SELECTIVE, times=10, truth=as_predicted)) == 1
+    assert len(site.evaluate(AB_SELECTIVE, times=10, truth=as_predicted)) == 1
+    assert site.plan == AB_FIRST
+
+
+def test_a_change_that_does_harm_is_taken_back() -> None:
+    site = Site()
+    site.evaluate(AB_SELECTIVE, times=3, truth=worse_than_before)
+    there, back = site.evaluate(BC_SELECTIVE, times=8, truth=worse_than_before)
+    assert (there.new, back.new) == (BC_FIRST, AB_FIRST)
+    assert "50% dearer" in back.reason
+    assert site.plan == AB_FIRST
+
+
+def test_after_going_back_the_old_plan_is_known_as_before() -> None:
+    site = Site()
+    site.evaluate(BC_SELECTIVE, times=6, truth=worse_than_before)
+    assert [p.new for p in site.proposals] == [BC_FIRST, AB_FIRST]
+    assert site.state.of(0, "q").factor == pytest.approx(3)
+
+
+def test_the_work_of_the_migration_itself_is_not_held_against_the_plan() -> None:
+    site = Site()
+    site.evaluate(BC_SELECTIVE, times=2, truth=as_predicted)
+    site.evaluate(BC_SELECTIVE, truth=lambda plan, known: 100 * as_predicted(plan, known))
+    assert not site.evaluate(BC_SELECTIVE, times=5, truth=as_predicted)
+    assert site.state.of(0, "q").pause_left == 0
+
+
+def test_a_plan_written_the_other_way_round_is_the_one_that_was_proposed() -> None:
+    site = Site()
+    site.evaluate(BC_SELECTIVE, times=2, truth=as_predicted)
+    site.plan = parse_plan("((c b) a)")
+    dear = 2 * as_predicted(AB_FIRST, BC_SELECTIVE)
+    (back,) = site.evaluate(BC_SELECTIVE, times=4, truth=lambda plan, known: dear)
+    assert back.new == AB_FIRST
+
+
+@pytest.mark.parametrize("truth", [worse_than_before, no_better], ids=["harmful", "useless"])
+def test_a_policy_that_does_not_help_stops_for_longer_each_time(truth) -> None:
+    site, changes = Site(), []
+    for evaluation in range(400):
+        if site.evaluate(BC_SELECTIVE, truth=truth) and site.plan == BC_FIRST:
+            changes.append(evaluation)
+            if truth is no_better:  # somebody puts it back, or it would be content
+                site.evaluate(BC_SELECTIVE, times=4, truth=truth)
+                site.plan = AB_FIRST
+    gaps = [later - earlier for earlier, later in pairwise(changes)]
+    assert len(changes) <= 7
+    assert all(later > earlier for earlier, later in pairwise(gaps))
+    assert all(gap >= SETTINGS.first_pause << times for times, gap in enumerate(gaps))
+
+
+def test_a_load_that_grows_after_the_change_is_not_held_against_it() -> None:
+    site = Site()
+    site.evaluate(AB_SELECTIVE, times=3, truth=as_predicted)
+    assert site.evaluate(BC_SELECTIVE, times=2, truth=as_predicted)
+    busier = replace(BC_SELECTIVE, rates=dict.fromkeys("abc", 300.0))
+    assert as_predicted(BC_FIRST, busier) > as_predicted(AB_FIRST, AB_SELECTIVE)
+    assert not site.evaluate(busier, times=10, truth=as_predicted)
+    assert site.state.of(0, "q").pause_left == 0
+
+
+@pytest.mark.parametrize("truth", [as_predicted, None], ids=["observed", "unobserved"])
+@pytest.mark.parametrize("length", [1, 2, 3, 5, 8])
+def test_a_load_that_flips_all_the_time_is_not_followed_for_ever(length: int, truth) -> None:
+    site = Site()
+    for _ in range(50):
+        site.evaluate(BC_SELECTIVE, times=length, truth=truth)
+        site.evaluate(AB_SELECTIVE, times=length, truth=truth)
+    assert len(site.proposals) <= 6
+
+
+def test_a_load_that_flips_now_and_then_is_followed() -> None:
+    site = Site()
+    for _ in range(10):
+        site.evaluate(BC_SELECTIVE, times=40, truth=as_predicted)
+        site.evaluate(AB_SELECTIVE, times=40, truth=as_predicted)
+    assert len(site.proposals) == 20
+
+
+def test_a_policy_without_observations_still_works() -> None:
+    site = Site()
+    assert len(site.evaluate(BC_SELECTIVE, times=10)) == 1
+    assert len(site.evaluate(AB_SELECTIVE, times=10)) == 1
+
+
+def test_a_dropped_query_is_forgotten() -> None:
+    site = Site()
+    site.evaluate(BC_SELECTIVE)
+    assert site.state.memories
+    assert not site.state.without("q").memories
