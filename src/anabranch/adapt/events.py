@@ -22,6 +22,8 @@ class EventKind(StrEnum):
     RESUMED = "resumed"
     LOAD_SHIFTED = "load_shifted"
     MEMORY_PLANNED = "memory_planned"
+    PLAN_CHANGED = "plan_changed"
+    PLAN_POSTPONED = "plan_postponed"
     TRACK_BEGAN = "track_began"
     TRACK_ENDED = "track_ended"
     STATE_MOVED = "state_moved"

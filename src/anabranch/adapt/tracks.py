@@ -16,24 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
 from anabranch.adapt.events import AdaptEvent, EventKind
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
+from anabranch.plan.migration_cost import Strategy
 from anabranch.plan.tree import inner_states
 
 Partitions = int
 """A set of partitions, as bits."""
 
 EVERY: Partitions = (1 << PARTITIONS) - 1
-
-
-class Strategy(StrEnum):
-    """How a plan or a site takes over from another."""
-
-    MOVING_STATE = "moving_state"
-    PARALLEL_TRACK = "parallel_track"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +98,17 @@ class Tracks:
             if (r.query, r.since) == (track.query, track.since) and r.partitions & track.partitions
         ]
 
-    def shared(self, track: Track) -> bool:
-        """Whether an older track still works on partitions of this one, so that it sees only rows since."""
-        return any(
-            e.query == track.query and e.until == track.since and e.partitions & track.partitions
-            for e in self.ending
-        )
+    def split(self, track: Track) -> list[tuple[Track, bool]]:
+        """A track in parts: with and without an older one that still works on its partitions.
+
+        Where there is one, the track sees only rows since it began.
+        """
+        older = 0
+        for other in self.ending:
+            if other.query == track.query and other.until == track.since:
+                older |= other.partitions
+        parts = ((track.partitions & older, True), (track.partitions & ~older, False))
+        return [(replace(track, partitions=mask), shared) for mask, shared in parts if mask]
 
     def migrated(self, change: Migration, owned: Partitions, batch: int) -> Tracks:
         """These tracks when a site changes to another plan before batch `batch`."""
@@ -124,10 +122,11 @@ class Tracks:
     def moved(self, before: PartitionMap, after: PartitionMap, strategy: Strategy, batch: int) -> Tracks:
         """These tracks when partitions change sites before batch `batch`."""
         tracks = self._with_sites(before, after)
-        for (source, target), mask in _moves(before, after).items():
+        for (source, target), mask in moves_between(before, after).items():
             for query in self.plans:
                 for track in self.newest(query, source, mask):
-                    tracks = tracks._succeed(track, tracks.plans[query][target], strategy, batch)
+                    here = replace(track, site=min(source, after.sites - 1))  # its own may be gone
+                    tracks = tracks._succeed(here, tracks.plans[query][target], strategy, batch)
         return tracks
 
     def rebuilt(self) -> Tracks:
@@ -175,8 +174,8 @@ class Tracks:
                 began={**self.began, track.query: {s: m for s, m in began.items() if m}},
                 ending=(*self.ending, replace(track, until=batch)),
             )
-        # A track that begins with this batch has seen nothing yet, so that nothing is lost with its states.
-        missing = inner_states(plan) - inner_states(track.plan) if track.since < batch else frozenset()
+        # A track that begins with this very batch cannot end before it: it takes the other plan, or site.
+        missing = inner_states(plan) - inner_states(track.plan)
         kept, pending = [], frozenset[str]()
         rebuilds: list[Rebuild] = []
         for rebuild in self.rebuilds:
@@ -254,7 +253,7 @@ def bits(partitions: Iterable[int]) -> Partitions:
     return sum(1 << int(p) for p in partitions)
 
 
-def _moves(before: PartitionMap, after: PartitionMap) -> dict[tuple[int, int], Partitions]:
+def moves_between(before: PartitionMap, after: PartitionMap) -> dict[tuple[int, int], Partitions]:
     """Partitions by (site before, site after), where these differ."""
     moves: dict[tuple[int, int], Partitions] = {}
     for p, (source, target) in enumerate(zip(before.site_of_partition, after.site_of_partition, strict=True)):

@@ -71,6 +71,7 @@ class WindowJoin:
         self._quota = quota
         self.kept: dict[str, pa.RecordBatch] = {}
         """New rows of each intermediate state."""
+        self.probes = 0
         self.pairs = 0
         self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
 
@@ -138,6 +139,7 @@ class WindowJoin:
 
     def _pairs(self, node: JoinNode) -> Iterator[pa.RecordBatch]:
         left, right = self._new_rows(node.left), self._new_rows(node.right)
+        self.probes += sum(len(rows) for rows in (left, right) if rows is not None)
         if left is not None:
             for old in self._kept(node.right):
                 yield from self._matched(node, left, old, new_is_left=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 
 from anabranch.plan.aggregate import WindowNode, window_node
 from anabranch.plan.layout import (
@@ -24,7 +25,7 @@ from anabranch.plan.layout import (
     key_hash_column,
 )
 from anabranch.plan.logical import Query, Ref, column_name
-from anabranch.plan.tree import Join, Plan, state_of_aliases
+from anabranch.plan.tree import Join, Leaf, Plan, state_of_aliases
 
 _QUOTED = re.compile(r"""'(?:[^']|'')*'|"([^"]+)\"""")
 """A text constant, which may contain quotes of the other kind, or the name of a column."""
@@ -88,6 +89,8 @@ class LocalPlan:
     partitioned: bool
     window: WindowNode | None = None
     """What groups the rows of the root, a leaf then; None for joins."""
+    edges: tuple[JoinNode, ...] = ()
+    """Pairs of references with a key in common, of queries with more than one plan."""
 
     def nodes(self) -> list[LocalNode]:
         """All nodes, children before parents."""
@@ -112,6 +115,7 @@ def compile_plan(
         _compile(layout, routed, plan, (since, until)),
         bool(routed.routing if grouping is None else grouping.keys),
         None if grouping is None else window_node(layout, routed, grouping),
+        _edges(layout, routed),
     )
 
 
@@ -168,6 +172,14 @@ def _compile(layout: Layout, routed: RoutedQuery, plan: Plan, track: tuple[int, 
         names=names,
         earlier=None if until is None else state,
     )
+
+
+def _edges(layout: Layout, routed: RoutedQuery) -> tuple[JoinNode, ...]:
+    aliases = routed.graph.aliases
+    if len(aliases) < 3:
+        return ()
+    pairs = (_compile(layout, routed, Join(Leaf(a), Leaf(b)), (0, None)) for a, b in combinations(aliases, 2))
+    return tuple(pair for pair in pairs if isinstance(pair, JoinNode) and pair.classes)
 
 
 def _leaf(layout: Layout, routed: RoutedQuery, ref: Ref) -> LeafNode:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from anabranch.adapt.hybrid_policy import HybridPolicy
 from anabranch.adapt.skew_buffer import row_budgets
 from anabranch.adapt.spill import SiteSpill, SpillKind, SpillStep, plan_spill
 from anabranch.adapt.statistics import Ints, Statistics
-from anabranch.adapt.tracks import Migration, Strategy
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
 from anabranch.runtime.admission import Admission, is_waiting
 from anabranch.runtime.reports import SlotReport
@@ -28,17 +26,6 @@ from anabranch.state.block import BlockMeta
 MEBIBYTE = 1 << 20
 KEPT_EVENTS = 64
 """Events that the manifest keeps, so that a finished run can still say why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What is to change before the next batch."""
-
-    partition_map: PartitionMap
-    events: tuple[AdaptEvent, ...] = ()
-    rebalance: Strategy = Strategy.MOVING_STATE
-    """How partitions change sites."""
-    migrations: tuple[Migration, ...] = ()
 
 
 class Adaptation:
@@ -70,7 +57,7 @@ class Adaptation:
         partition_map: PartitionMap,
         reports: Sequence[SlotReport],
         blocks: Sequence[BlockMeta],
-    ) -> Changes:
+    ) -> tuple[PartitionMap, tuple[AdaptEvent, ...]]:
         """Take note of a batch and decide what changes before the next one.
 
         Parameters
@@ -89,7 +76,7 @@ class Adaptation:
         events += self._plan_memory(batch, partition_map, statistics.state_bytes, site_of)
         self._plan_budgets(statistics, site_of)
         self._events.extend(event.to_json() for event in events)
-        return Changes(partition_map, events)
+        return partition_map, events
 
     def to_json(self) -> dict[str, Any]:
         """What the manifest must remember."""

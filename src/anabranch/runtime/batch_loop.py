@@ -14,17 +14,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from anabranch.adapt.events import AdaptEvent
-from anabranch.adapt.tracks import Migration, Strategy, Tracks, partitions_of, track_events
-from anabranch.errors import StateError
+from anabranch.adapt.events import AdaptEvent, EventKind
+from anabranch.adapt.tracks import Migration, Tracks, partitions_of, track_events
+from anabranch.errors import ConfigError, StateError
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.local_plan import JoinNode, LocalPlan
 from anabranch.plan.logical import Stream
+from anabranch.plan.migration_cost import Strategy
+from anabranch.plan.tree import parse_plan
 from anabranch.runtime.adaptation import Adaptation
 from anabranch.runtime.admission import entered_state, is_waiting
 from anabranch.runtime.catalog import Catalog
 from anabranch.runtime.finality import emissions_of, pending_rows, trims_of, with_input_ended
 from anabranch.runtime.laps import Laps
+from anabranch.runtime.plan_adaptation import PlanAdaptation
 from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.retention import bucket_lengths, live_blocks, states_of
 from anabranch.runtime.settings import Settings
@@ -110,7 +113,9 @@ class BatchLoop:
         self._clock = clock
         self.manifest = recover(storage)
         self._parent = digest(self.manifest) if self.manifest else NO_PARENT
-        self._adaptation = Adaptation(settings, self.manifest.controller if self.manifest else {})
+        remembered = self.manifest.controller if self.manifest else {}
+        self._adaptation = Adaptation(settings, remembered)
+        self._plans = PlanAdaptation(catalog.layout, catalog.streams, remembered.get("plans", {}))
         self.layout = catalog.layout
         self._compiler = TrackCompiler(self.layout, catalog.plans)
         self.partition_map, self.tracks = self._starting_point()
@@ -210,9 +215,21 @@ class BatchLoop:
         """Change settings from the next boundary on: `sites`, `memory_budget_mb` and the like."""
         self._settings = self._adaptation.settings = replace(self._settings, **settings)
 
-    def migrate(self, change: Migration) -> None:
-        """Let a site change to another plan at the next boundary."""
-        self._wishes.append(change)
+    def migrate(self, query: str, plan: str, site: int | None = None, strategy: str = "moving_state") -> None:
+        """Let one site, or all, change to another plan at the next boundary."""
+        if query not in self.tracks.plans:
+            raise ConfigError(f"there is no join {query!r}: choose from {', '.join(self.tracks.plans)}")
+        if strategy not in list(Strategy):
+            raise ConfigError(f"strategy {strategy!r}: choose from {', '.join(Strategy)}")
+        known = parse_plan(self.tracks.plans[query][0]).aliases
+        try:
+            tree = parse_plan(plan)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        if sorted(tree.aliases) != sorted(known):
+            raise ConfigError(f"plan {plan} must join each of {', '.join(sorted(known))} once")
+        sites = range(self.partition_map.sites) if site is None else (site,)
+        self._wishes += [Migration(query, s, str(tree), Strategy(strategy)) for s in sites]
 
     def _task(self, batch: int) -> SlotTask:
         work = self._compiler.work(self.tracks, self.partition_map, self._catalog.failed())
@@ -312,7 +329,7 @@ class BatchLoop:
             catalog=self._catalog.to_json(),
             results=tuple(f for r in reports for f in r.results if f.query not in failures),
             dead_letters=tuple(f for r in reports for f in r.dead_letters),
-            controller=self._adaptation.to_json(),
+            controller={**self._adaptation.to_json(), "plans": self._plans.to_json()},
         )
         return manifest, events
 
@@ -325,17 +342,22 @@ class BatchLoop:
     ) -> tuple[PartitionMap, Tracks, tuple[AdaptEvent, ...]]:
         """What changes before the next batch: sites of partitions, plans of sites, tracks that end."""
         before, batch = task.partition_map, task.batch + 1
-        changes = self._adaptation.after(task.batch, before, reports, blocks)
+        after, decided = self._adaptation.after(task.batch, before, reports, blocks)
         wanted = self._adaptation.settings.sites
-        after = changes.partition_map
         if after.sites != wanted:
             after = after.rescaled(wanted)
-        events = list(changes.events)
-        tracks = self.tracks.rebuilt().moved(before, after, changes.rebalance, batch)
-        for change in (*changes.migrations, *self._wishes):
-            if change.query in tracks.plans and change.site < after.sites:
-                tracks = tracks.migrated(change, partitions_of(after, change.site), batch)
-        self._wishes.clear()
+        events = list(decided)
+        tracks = self.tracks.rebuilt()
+        if after != before:
+            tracks = tracks.moved(before, after, self._strategy(reports, before, after), batch)
+        for change in self._migrations(task.batch, reports, streams, events):
+            if change.query not in tracks.plans or change.site >= after.sites:
+                continue
+            if partitions_of(before, change.site) != partitions_of(after, change.site):
+                message = f"{change.plan} at site {change.site} has to wait: partitions of the site move"
+                events.append(AdaptEvent(task.batch, EventKind.PLAN_POSTPONED, message))
+                continue
+            tracks = tracks.migrated(change, partitions_of(after, change.site), batch)
         watermarks = {s.name: s.watermark for s in streams}
         held = held_back(watermarks, self._oldest(self._waiting(blocks)))
         tracks, ended = tracks.without_ended(
@@ -343,6 +365,37 @@ class BatchLoop:
         )
         events += track_events(task.batch, self.tracks, tracks, ended)
         return after, tracks, tuple(events)
+
+    def _migrations(
+        self,
+        batch: int,
+        reports: Sequence[SlotReport],
+        streams: Sequence[StreamState],
+        events: list[AdaptEvent],
+    ) -> list[Migration]:
+        """What users and the plan policy want to change; the policy's reasons go to the events."""
+        wished, self._wishes = self._wishes, []
+        known = {s.name: s.max_ts for s in self.manifest.streams} if self.manifest else {}
+        passed = [
+            s.max_ts - t for s in streams if s.max_ts is not None and (t := known.get(s.name)) is not None
+        ]
+        sites = [site for r in reports for site in r.sites]
+        proposed, reasons = self._plans.after(
+            batch, self.tracks, sites, max(passed, default=0) / 1e6, self._adaptation.settings.migration
+        )
+        events += reasons
+        return [*wished, *proposed]
+
+    def _strategy(self, reports: Sequence[SlotReport], before: PartitionMap, after: PartitionMap) -> Strategy:
+        """How partitions change sites where plans differ."""
+        busy = [0.0] * before.sites
+        for site in (site for r in reports for site in r.sites):
+            busy[site.site] = site.busy_s
+        longest = max(busy) or 1.0
+        shares = [seconds / longest for seconds in busy]
+        return self._plans.rebalancing(
+            self.tracks, before, after, shares, self._adaptation.settings.rebalance
+        )
 
     def _stream_states(self, reports: Sequence[SlotReport]) -> tuple[StreamState, ...]:
         known = {s.name: s for s in self.manifest.streams} if self.manifest else {}

@@ -19,6 +19,24 @@ class StreamReport:
 
 
 @dataclass(slots=True)
+class JoinReport:
+    """What a query with more than one plan did at a site."""
+
+    busy_s: float = 0.0
+    probes: int = 0
+    pairs: int = 0
+    inserts: int = 0
+    """Rows made for intermediate states."""
+    settled: bool = True
+    """Whether nothing but the plan's usual work was done: no rebuilding, no track that ends."""
+    new_rows: dict[str, int] = field(default_factory=dict)
+    """By reference."""
+    state_rows: dict[str, int] = field(default_factory=dict)
+    edges: dict[frozenset[str], tuple[int, int]] = field(default_factory=dict)
+    """By pair of references: pairs of rows that could have met, and those that did, in a sample."""
+
+
+@dataclass(slots=True)
 class SiteReport:
     """What a site did in a batch. `busy_s` is CPU time: what its own machine would have needed."""
 
@@ -33,6 +51,8 @@ class SiteReport:
     """Rows of states that it computed because its plan had changed."""
     partitions: tuple[tuple[int, int, int], ...] = ()
     """(partition, new rows, pairs) of the partitions that had any."""
+    joins: dict[str, JoinReport] = field(default_factory=dict)
+    """By query with more than one plan."""
 
 
 @dataclass(slots=True)

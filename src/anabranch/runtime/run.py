@@ -149,6 +149,21 @@ class Run:
         """Change settings of the running session, such as `memory_budget_mb`, from the next batch on."""
         self._loop.change(**settings)
 
+    def migrate(
+        self, query: str, plan: str, *, site: int | None = None, strategy: str = "moving_state"
+    ) -> None:
+        """Change a query's plan at the next boundary, at one site or at all.
+
+        Parameters
+        ----------
+        plan
+            A join tree over the query's references, such as `((a b) c)`.
+        strategy
+            `moving_state`: states that the new plan lacks are computed in the next batch; or
+            `parallel_track`: both plans run until the old rows have left the windows.
+        """
+        self._loop.migrate(query, plan, site, strategy)
+
     def stop(self) -> None:
         """Stop after the batch under way, which commits or leaves no trace."""
         self._stopped = True

@@ -11,7 +11,11 @@ from anabranch.errors import ConfigError
 from anabranch.exchange.partition_map import PARTITIONS
 
 CONF_PREFIX = "spark.anabranch."
-_CHOICES = {"rebalance": ("auto", "off"), "end_of_input": ("true", "false")}
+_CHOICES = {
+    "rebalance": ("auto", "mslb", "ptlb", "off"),
+    "migration": ("auto", "moving_state", "parallel_track", "off"),
+    "end_of_input": ("true", "false"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,9 @@ class Settings:
     keep_manifests: int = 3
     """Committed steps that stay on disk."""
     rebalance: str = "auto"
-    """Whether partitions move between sites: `auto` or `off`."""
+    """Whether partitions move between sites, and how where plans differ: `auto`, `mslb`, `ptlb`, `off`."""
+    migration: str = "auto"
+    """Whether sites change plans, and how: `auto`, `moving_state`, `parallel_track` or `off`."""
     memory_budget_mb: int = 0
     """State that a site may work on at a time, in MiB; 0 is all of it."""
     skew_buffer_rows: int = 0

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from anabranch.adapt.tracks import EVERY, Partitions, Track, Tracks, partitions_of
 from anabranch.exchange.partition_map import PartitionMap
-from anabranch.operators.operator import kept_states
 from anabranch.operators.state_rebuild import kept_state
 from anabranch.plan.layout import Layout
 from anabranch.plan.local_plan import JoinNode, LocalPlan, compile_plan
 from anabranch.plan.tree import parse_plan, state_of_aliases
+from anabranch.runtime.retention import horizons_of
 from anabranch.state.block import BlockMeta
 from anabranch.state.expiry import may_drop
 
@@ -58,17 +58,22 @@ class TrackCompiler:
             mine = [TrackWork(plan, owned) for plan in self._plain if plan.query.name not in failed]
             running = [t for q in tracks.plans for t in tracks.newest(q, site, owned)]
             running += [t for t in tracks.ending if t.site == site]
-            mine += [self._of_track(tracks, t) for t in running if t.query not in failed]
+            mine += [
+                self._of_track(tracks, part, shared)
+                for track in running
+                if track.query not in failed
+                for part, shared in tracks.split(track)
+            ]
             work[site] = tuple(mine)
         return work
 
-    def _of_track(self, tracks: Tracks, track: Track) -> TrackWork:
+    def _of_track(self, tracks: Tracks, track: Track, shared: bool) -> TrackWork:
         plan = self.plan_of(track)
         names = {state_of_aliases(n.aliases): kept_state(n) for n in plan.nodes()}
         return TrackWork(
             plan,
             track.partitions,
-            track.since if tracks.shared(track) else 0,
+            track.since if shared else 0,
             track.until,
             tuple((r.partitions, frozenset(names[s] for s in r.states)) for r in tracks.lacking(track)),
         )
@@ -88,7 +93,7 @@ def is_over(
     newer track began. The purge rule of papers/plan-migration.txt, lemma 2.2, would take 2W.
     """
     assert track.until is not None
-    horizons = {kept.state: kept.horizon(watermarks, {}) for kept in kept_states(plan)}
+    horizons = horizons_of([plan], watermarks, {})
     leaves = {node.state for node in plan.nodes() if not isinstance(node, JoinNode)}
     return all(
         may_drop(block, horizons[block.state])

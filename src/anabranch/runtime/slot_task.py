@@ -7,7 +7,7 @@ results are files. The same function runs in tests without a JVM.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -17,28 +17,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.adapt.tracks import Partitions, bits
+from anabranch.adapt.tracks import Partitions
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
 from anabranch.operators.final_rows import Emission
 from anabranch.operators.newest_rows import Trim, keep_newest
-from anabranch.operators.operator import Operator
 from anabranch.operators.partition_counts import partition_counts
 from anabranch.operators.rows import RowSet, concat_rows, int64s, rows_in
-from anabranch.operators.state_rebuild import StateRebuild, kept_state
-from anabranch.operators.window_aggregate import WindowAggregate
-from anabranch.operators.window_distinct import WindowDistinct
-from anabranch.operators.window_join import QuotaExceeded, WindowJoin
-from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME, OLD, TIME, Layout
-from anabranch.plan.local_plan import LeafNode
+from anabranch.operators.window_join import QuotaExceeded
+from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME, TIME, Layout
 from anabranch.runtime.admission import OPEN, Admission, admit, is_waiting, waiting_state
 from anabranch.runtime.arrivals import Arrivals
 from anabranch.runtime.laps import Laps
+from anabranch.runtime.open_blocks import OpenBlock, close_blocks, mask_of, open_blocks, opened
 from anabranch.runtime.reports import SiteReport, SlotReport
 from anabranch.runtime.site_work import TrackWork
 from anabranch.runtime.staging import ResultWriter, write_dead_letters
+from anabranch.runtime.track_run import TrackRun
 from anabranch.runtime.wire import Wire
 from anabranch.state.block import BlockMeta, unique_part, write_block
-from anabranch.state.block_cache import block_cache, open_block
 from anabranch.state.layout import BLOCKS
 
 
@@ -86,19 +82,6 @@ class SlotTask:
         return tuple(map(tuple, slots))
 
 
-@dataclass(frozen=True, slots=True)
-class _OpenBlock:
-    meta: BlockMeta
-    rows: RowSet
-    partitions: Partitions
-    rows_of: np.ndarray
-    """Rows by partition."""
-
-
-_opened: dict[str, _OpenBlock] = {}
-"""Blocks this worker process has open, with the indexes it has built on them."""
-
-
 def run_slot(
     task: SlotTask, slot: int, batches: Iterable[pa.RecordBatch], *, attempt: str = "0"
 ) -> SlotReport:
@@ -128,7 +111,7 @@ class _SlotRun:
         new = arrivals.sort_out(arrived)
         self.report.streams = arrivals.streams
         self._laps.mark("sort")
-        old = self._open_blocks()
+        old = open_blocks(self.task.checkpoint / BLOCKS, self.task.blocks, self.at_work)
         new, waiting = self._admit(new, old)
         self._laps.mark("open")
         kept = self._evaluate(new, old)
@@ -139,8 +122,7 @@ class _SlotRun:
         self._laps.mark("write blocks")
         self._compact()
         if self.task.admission.spilled:  # keep no more mapped than the sites may work on
-            _opened.clear()
-            block_cache(self.task.checkpoint / BLOCKS).retain(())
+            close_blocks(self.task.checkpoint / BLOCKS)
         self._laps.mark("compact")
         if arrivals.dead:
             name = f"dead-b{self.task.batch:010d}-s{self.slot:03d}-{self.unique}.parquet"
@@ -148,25 +130,8 @@ class _SlotRun:
             self.report.dead_letters.append(write_dead_letters(self.task.checkpoint, rows, name=name))
         return self.report
 
-    def _open_blocks(self) -> dict[str, list[_OpenBlock]]:
-        """Blocks by state, of which some partition is worked on in this slot."""
-        for name in _opened.keys() - {b.name for b in self.task.blocks}:
-            del _opened[name]
-        mine = bits(np.flatnonzero(self.at_work))
-        by_state: dict[str, list[_OpenBlock]] = {}
-        for meta in self.task.blocks:
-            block = _opened.get(meta.name)
-            if block is None or block.meta.partitions != meta.partitions:
-                partitions = bits(p for p, _ in meta.partitions)
-                if not partitions & mine:
-                    continue
-                block = _opened[meta.name] = _open(self.task.checkpoint / BLOCKS, meta, partitions)
-            if block.partitions & mine:
-                by_state.setdefault(meta.state, []).append(block)
-        return by_state
-
     def _admit(
-        self, new: dict[int, RowSet], old: Mapping[str, list[_OpenBlock]]
+        self, new: dict[int, RowSet], old: Mapping[str, list[OpenBlock]]
     ) -> tuple[dict[int, RowSet], dict[int, pa.RecordBatch]]:
         """Rows that enter now, those that waited among them, and rows that wait for a later batch."""
         waited = {}
@@ -186,7 +151,7 @@ class _SlotRun:
         return reduce(or_, ending, 0)
 
     def _evaluate(
-        self, new: Mapping[int, RowSet], old: Mapping[str, list[_OpenBlock]]
+        self, new: Mapping[int, RowSet], old: Mapping[str, list[OpenBlock]]
     ) -> dict[str, list[pa.RecordBatch]]:
         """Run every track of every site; returns the new rows of intermediate states."""
         writers = {
@@ -207,9 +172,16 @@ class _SlotRun:
             for work in self.task.work[site]:
                 its = mask_of(work.partitions)
                 its_rows = rows if (its == mine).all() else self._rows_of(its, new)
-                pairs += self._run_track(
-                    work, its, its_rows, blocks, writers[work.plan.query.name], kept, report
-                )
+                query = work.plan.query.name
+                if query not in self.report.failures:
+                    track = TrackRun(self.task, work, its_rows, blocks, report)
+                    try:
+                        track.run(writers[query])
+                    except QuotaExceeded as error:
+                        self.report.failures[query] = str(error)
+                    pairs += track.pairs_by_partition
+                    for state, batches in track.kept.items():
+                        kept.setdefault(state, []).extend(batches)
             arrived = np.zeros_like(pairs)
             for r in rows.values():
                 arrived += partition_counts(int64s(r.batch, HASH))
@@ -222,116 +194,11 @@ class _SlotRun:
             self.report.results.extend(writer.close())
         return kept
 
-    def _bytes_of(self, mine: np.ndarray, blocks: Iterable[_OpenBlock]) -> int:
+    def _bytes_of(self, mine: np.ndarray, blocks: Iterable[OpenBlock]) -> int:
         """State that a site works on."""
         here = mine.copy()
         here[sorted(self.task.admission.spilled)] = False
         return sum(round(b.meta.bytes * b.rows_of[here].sum() / b.meta.rows) for b in blocks)
-
-    def _states_of(
-        self, work: TrackWork, its: np.ndarray, blocks: Iterable[_OpenBlock], spilled: Collection[int] = ()
-    ) -> dict[str, list[RowSet]]:
-        """Row sets by state, of the partitions and batches that are the track's."""
-        states: dict[str, list[RowSet]] = {}
-        nodes = work.plan.nodes()
-        own = {n.state for n in nodes} | {kept_state(n) for n in nodes}
-        leaves = {n.state for n in nodes if isinstance(n, LeafNode)}
-        here = its.copy()
-        here[list(spilled)] = False
-        for block in blocks:
-            meta, is_leaf = block.meta, block.meta.state in leaves
-            if meta.state not in own or not block.partitions & work.partitions:
-                continue
-            if is_leaf and meta.batch < work.after:
-                continue
-            rows = block.rows
-            if spilled and meta.state in self.task.spillable:  # private copies of what is in memory
-                rows = RowSet(rows_in(rows.batch, here))
-            if work.until is not None and OLD not in rows.batch.schema.names:
-                rows = rows.aged(is_old=not is_leaf or meta.batch < work.until)
-            states.setdefault(meta.state, []).append(rows)
-        return states
-
-    def _run_track(
-        self,
-        work: TrackWork,
-        its: np.ndarray,
-        rows: Mapping[int, RowSet],
-        blocks: Sequence[_OpenBlock],
-        writer: ResultWriter,
-        kept: dict[str, list[pa.RecordBatch]],
-        report: SiteReport,
-    ) -> np.ndarray:
-        """Run one track; returns the pairs it examined, by partition."""
-        plan = work.plan
-        if plan.query.name in self.report.failures:
-            return np.zeros(PARTITIONS, dtype=np.int64)
-        states = self._states_of(work, its, blocks, self.task.admission.spilled)
-        before = writer.rows
-        pairs = np.zeros(PARTITIONS, dtype=np.int64)
-        try:
-            if work.rebuilds:
-                pairs += self._rebuild(work, states, self._states_of(work, its, blocks), kept, report)
-            if self.task.batch >= work.after:
-                operator = self._operator(work, its, rows, states, writer)
-                operator.run()
-                for state, batch in operator.kept.items():
-                    kept.setdefault(state, []).append(batch)
-                report.pairs += operator.pairs
-                pairs += operator.pairs_by_partition
-        except QuotaExceeded as error:
-            self.report.failures[plan.query.name] = str(error)
-        report.results += writer.rows - before
-        return pairs
-
-    def _rebuild(
-        self,
-        work: TrackWork,
-        states: dict[str, list[RowSet]],
-        whole: Mapping[str, Sequence[RowSet]],
-        kept: dict[str, list[pa.RecordBatch]],
-        report: SiteReport,
-    ) -> np.ndarray:
-        """Compute states that the track lacks from `whole`, spilled partitions included; add them to its own.
-
-        Returns the pairs that it examined, by partition.
-        """
-        pairs = np.zeros(PARTITIONS, dtype=np.int64)
-        for partitions, names in work.rebuilds:
-            mask = mask_of(partitions)
-            rebuild = StateRebuild(work.plan, states=names, old=whole, mask=mask, quota=self.task.quota_pairs)
-            rebuild.run()
-            for state, batch in rebuild.kept.items():
-                kept.setdefault(state, []).append(batch)
-                rows = RowSet(batch)
-                states.setdefault(state, []).append(rows if work.until is None else rows.aged(is_old=True))
-                report.rebuilt_rows += batch.num_rows
-            pairs += rebuild.pairs_by_partition
-        return pairs
-
-    def _operator(
-        self,
-        work: TrackWork,
-        its: np.ndarray,
-        rows: Mapping[int, RowSet],
-        states: Mapping[str, list[RowSet]],
-        writer: ResultWriter,
-    ) -> Operator:
-        plan, quota, ends = work.plan, self.task.quota_pairs, work.until is not None
-        if plan.window is None:
-            if work.until is not None:
-                is_old = self.task.batch < work.until
-                rows = {source: r.aged(is_old=is_old) for source, r in rows.items()}
-            return WindowJoin(plan, new=rows, old=states, emit=writer.write, quota=quota, ends=ends)
-        return (WindowDistinct if plan.window.distinct else WindowAggregate)(
-            plan.query,
-            plan.window,
-            blocks=states.get(plan.window.state, ()),
-            emission=self.task.emissions[plan.query.name],
-            owned=its,
-            emit=writer.write,
-            quota=quota,
-        )
 
     def _rows_of(self, mine: np.ndarray, new: Mapping[int, RowSet]) -> dict[int, RowSet]:
         """New rows of some partitions, by input."""
@@ -383,8 +250,8 @@ class _SlotRun:
         for group in self.task.merges:
             pieces = []
             for name in group:
-                if name in _opened:
-                    pieces.append(rows_in(_opened[name].rows.batch, self.owned))
+                if (block := opened(name)) is not None:
+                    pieces.append(rows_in(block.rows.batch, self.owned))
             pieces = [p for p in pieces if p.num_rows]
             if pieces:
                 time_column = MAX_TIME if MAX_TIME in pieces[0].schema.names else TIME
@@ -395,18 +262,3 @@ class _SlotRun:
                 rows = merged.batch if trim is None else keep_newest(merged, trim)
                 if rows.num_rows:
                     self._write_block(blocks[0].state, rows, time_column, span)
-
-
-def mask_of(partitions: Partitions) -> np.ndarray:
-    """A set of partitions as an array of truth values."""
-    packed = np.frombuffer(partitions.to_bytes(PARTITIONS // 8, "little"), dtype=np.uint8)
-    return np.unpackbits(packed, bitorder="little").astype(np.bool_)
-
-
-def _open(directory: Path, meta: BlockMeta, partitions: Partitions) -> _OpenBlock:
-    rows_of = np.zeros(PARTITIONS, dtype=np.int64)
-    rows_of[[p for p, _ in meta.partitions]] = [n for _, n in meta.partitions]
-    rows = open_block(directory, meta)
-    if rows_of.sum() < meta.rows:  # some of its partitions were discarded
-        rows = rows_in(rows, rows_of > 0)
-    return _OpenBlock(meta, RowSet(rows), partitions, rows_of)

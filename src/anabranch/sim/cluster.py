@@ -30,6 +30,7 @@ class Network:
     """Flux, sections 3 and 5.4: two 1 KB packets under way per connection; limits for moving state."""
 
     rows_per_connection: int = 24
+    rows_per_packet: int = 12
     pair_bytes_per_s: float = 250 * MBIT
     total_bytes_per_s: float = 500 * MBIT
 

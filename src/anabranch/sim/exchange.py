@@ -6,6 +6,8 @@ under way to each site. Head-of-line blocking, which is what matters here, is a 
 
     producers ──► skew buffer (shared by all destinations) ──► connection to site 0 … n-1 ──► sites
                   Exchange: one row in hand per producer        Exchange: all the space is here
+
+Rows leave in packets (`packets`), which take part of the connections' space while they fill.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import numpy as np
 
 from anabranch.adapt.skew_buffer import SkewBuffer
 from anabranch.adapt.statistics import Flags, Floats, Ints, sum_by_site
+from anabranch.sim.packets import Packets
 
 
 class Exchange:
@@ -27,22 +30,31 @@ class Exchange:
         The transient-skew buffer; for a plain Exchange, the rows in the producers' hands.
     connection_rows
         Rows that fit into all connections to one site.
+    packets
+        How rows leave; None: one by one.
     rng
         Source of the rows' order.
     """
 
     def __init__(
-        self, shares: Floats, *, buffer: SkewBuffer, connection_rows: int, rng: np.random.Generator
+        self,
+        shares: Floats,
+        *,
+        buffer: SkewBuffer,
+        connection_rows: int,
+        rng: np.random.Generator,
+        packets: Packets | None = None,
     ) -> None:
         self._shares = shares
         self._buffer = buffer
         self._connection_rows = connection_rows
         self._rng = rng
+        self._packets = packets
         self._rows = _RowSource(shares, rng)
         self.waiting: Ints = np.zeros(len(shares), np.int64)
         """Rows in the skew buffer."""
         self.under_way: Ints = np.zeros(len(shares), np.int64)
-        """Rows in the connections."""
+        """Rows in the connections that their site can take."""
         self.produced = 0
 
     def warm_up(self, site_of: Ints, sites: int) -> None:
@@ -57,14 +69,22 @@ class Exchange:
         self._send(site_of, sites, stalled)
 
     def _room(self, site_of: Ints, sites: int) -> Floats:
-        return self._connection_rows - sum_by_site(self.under_way, site_of, sites)
+        return self._connection_rows - sum_by_site(self.under_way + self._open(), site_of, sites)
+
+    def _open(self) -> Ints | int:
+        return 0 if self._packets is None else self._packets.open
 
     def _send(self, site_of: Ints, sites: int, stalled: Flags) -> None:
         sent = self._buffer.admit(
             self.waiting, self._room(site_of, sites), site_of, stalled=stalled, phase=self._rng.random()
         )
         self.waiting -= sent
-        self.under_way += sent
+        self.under_way += sent if self._packets is None else self._packets.add(sent, site_of)
+
+    def flush(self, site: int, site_of: Ints) -> None:
+        """Send packets to a site although they are not full."""
+        if self._packets is not None:
+            self.under_way += self._packets.flush(site, site_of)
 
     def _producible(self, site_of: Ints, sites: int, stalled: Flags) -> int:
         """Rows until the producers block: those that can go on, and those that fill the buffer.
@@ -94,7 +114,7 @@ class Exchange:
             self.produced += rows
 
     def rows_inside(self) -> int:
-        return int(self.waiting.sum() + self.under_way.sum())
+        return int((self.waiting + self.under_way + self._open()).sum())
 
 
 class _RowSource:

@@ -16,6 +16,7 @@ from anabranch.sim.cluster import Cluster
 from anabranch.sim.disk_model import DiskModel
 from anabranch.sim.exchange import Exchange
 from anabranch.sim.mover import Mover
+from anabranch.sim.packets import Packets
 from anabranch.sim.sites import Sites
 from anabranch.sim.trace import Trace
 from anabranch.sim.wide_map import WideMap
@@ -80,6 +81,13 @@ class Pipeline:
             buffer=SkewBuffer(sites * (1 if stage.in_connections else max(1, stage.buffer_rows))),
             connection_rows=sites * stage.cluster.network.rows_per_connection + per_site,
             rng=rng,
+            packets=Packets(
+                partitions,
+                producers=sites,
+                sites=sites,
+                rows_per_packet=stage.cluster.network.rows_per_packet,
+                rng=rng,
+            ),
         )
         disk = DiskModel(stage.cluster.machine, self._state_bytes, self._site_of, sites)
         self.sites = Sites(stage.cluster, disk, partitions, rng)
@@ -173,6 +181,8 @@ class Pipeline:
     def _order(self, orders: tuple[Move, ...], now: float) -> None:
         if not orders:
             return
+        for move in orders:  # the producers' acknowledgements take the rows before them along
+            self.exchange.flush(move.source, self._site_of)
         ahead = sum_by_site(self.exchange.under_way, self._site_of, self.stage.cluster.sites)
         for move in orders:
             along = 0

@@ -31,7 +31,7 @@ from anabranch.language.flow import bind_query
 from anabranch.language.oracle_sql import oracle_sql, oracle_table
 from anabranch.plan.layout import HASH
 from anabranch.plan.logical import Column, Query, Stream
-from anabranch.runtime import batch_loop, slot_task
+from anabranch.runtime import batch_loop, open_blocks
 from anabranch.runtime.batch_loop import BatchSummary
 from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.settings import Settings
@@ -309,7 +309,7 @@ def scratch(name: str) -> Iterator[Path]:
 
 def forget_processes_memory() -> None:
     """Drop what a new process would not have: opened blocks."""
-    slot_task._opened.clear()
+    open_blocks._opened.clear()
     _caches.clear()
 
 

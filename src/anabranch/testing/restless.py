@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from anabranch.adapt.tracks import Migration, Strategy
+from anabranch.adapt.tracks import Migration
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
+from anabranch.plan.migration_cost import Strategy
 from anabranch.plan.tree import Join, Leaf, Plan, parse_plan
-from anabranch.runtime.adaptation import Adaptation, Changes
+from anabranch.runtime.adaptation import Adaptation
 from anabranch.runtime.admission import OPEN, Admission
 from anabranch.runtime.batch_loop import BatchLoop
 
@@ -22,11 +23,12 @@ def restless(seed: int, *, rescales: bool = True) -> Iterator[None]:
     """While it lasts, sessions move partitions about and let rows wait for no reason at all."""
     rng = random.Random(seed)
 
-    def after(self: Adaptation, batch: int, current: PartitionMap, *_: Any) -> Changes:
+    def after(self: Adaptation, batch: int, current: PartitionMap, *_: Any) -> tuple[PartitionMap, tuple[()]]:
         if rescales and rng.random() < 0.2:
             self.settings = replace(self.settings, sites=rng.randint(1, 9))
-        moves = {rng.randrange(PARTITIONS): rng.randrange(current.sites) for _ in range(rng.randrange(90))}
-        return Changes(current.moved(moves), rebalance=rng.choice(list(Strategy)))
+        most = rng.choice((0, 1, 5, 90))
+        moves = {rng.randrange(PARTITIONS): rng.randrange(current.sites) for _ in range(most)}
+        return current.moved(moves), ()
 
     def admission(self: Adaptation) -> Admission:
         if rng.random() < 0.4:
@@ -34,20 +36,22 @@ def restless(seed: int, *, rescales: bool = True) -> Iterator[None]:
         spilled = frozenset(p for p in range(PARTITIONS) if rng.random() < 0.3)
         return Admission({0: rng.randint(1, 5)} if rng.random() < 0.5 else {}, spilled)
 
-    adapted = BatchLoop._adapted
+    def migrations(self: BatchLoop, *_: Any) -> list[Migration]:
+        return [
+            Migration(query, site, str(any_plan(rng, parse_plan(plan).aliases)), rng.choice(list(Strategy)))
+            for query, plans in self.tracks.plans.items()
+            for site, plan in enumerate(plans)
+            if rng.random() < 0.3
+        ]
 
-    def adapted_and_migrated(self: BatchLoop, *reported: Any) -> Any:
-        for query, plans in self.tracks.plans.items():
-            for site in range(len(plans)):
-                if rng.random() < 0.3:
-                    plan = str(any_plan(rng, parse_plan(plans[site]).aliases))
-                    self.migrate(Migration(query, site, plan, rng.choice(list(Strategy))))
-        return adapted(self, *reported)
+    def strategy(*_: Any) -> Strategy:
+        return rng.choice(list(Strategy))
 
     with (
         mock.patch.object(Adaptation, "after", after),
         mock.patch.object(Adaptation, "admission", admission),
-        mock.patch.object(BatchLoop, "_adapted", adapted_and_migrated),
+        mock.patch.object(BatchLoop, "_migrations", migrations),
+        mock.patch.object(BatchLoop, "_strategy", strategy),
     ):
         yield
 

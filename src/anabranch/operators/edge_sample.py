@@ -1,0 +1,42 @@
+"""Sampled probes: how often rows of two references meet, whether or not the plan joins them directly.
+
+The optimizer must know the selectivity of joins that no plan evaluates at present. A few hundred new
+rows of one reference probe what is kept of the other, with the kernel and the windows of a real join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.operators.match import match
+from anabranch.operators.rows import RowSet
+from anabranch.plan.local_plan import JoinNode, LocalNode
+
+PROBES = 256
+"""New rows that probe."""
+KEPT = 4096
+"""Kept rows to probe where they are not in the order of the key, so that they have to be sorted."""
+
+
+def sample_edge(
+    edge: JoinNode, probing: LocalNode, new: RowSet, met: LocalNode, kept: Sequence[RowSet]
+) -> tuple[int, int, int]:
+    """Let rows of one side of `edge` probe the other: (rows that probed, rows they could meet, pairs)."""
+    probes = _every(new, PROBES)
+    state_rows = pairs = 0
+    for rows in kept:
+        sample = rows if edge.on_routing_hash else _every(rows, KEPT)
+        state_rows += len(sample)
+        sides = probes.side(probing, edge.index_of(probing)), sample.side(met, edge.index_of(met))
+        pairs += sum(len(found) for found, _ in match(*sides))
+    return len(probes), state_rows, pairs
+
+
+def _every(rows: RowSet, most: int) -> RowSet:
+    """At most so many rows, evenly spaced."""
+    if len(rows) <= most:
+        return rows
+    return RowSet(rows.batch.take(pa.array(np.linspace(0, len(rows) - 1, most).astype(np.int32))))

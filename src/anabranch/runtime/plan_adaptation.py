@@ -1,0 +1,189 @@
+"""Plans between two batches: reports become join statistics, the policy proposes, the tracks change.
+
+All judgement is in `adapt` and `plan`; this drives those objects on Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from anabranch.adapt.edge_statistics import EdgeReport, EdgeSample, EdgeStatistics
+from anabranch.adapt.events import AdaptEvent, EventKind
+from anabranch.adapt.plan_policy import (
+    PlanPolicySettings,
+    PlanPolicyState,
+    PlanProposal,
+    PlanView,
+    propose_plans,
+)
+from anabranch.adapt.tracks import Migration, Tracks, moves_between, partitions_of
+from anabranch.exchange.partition_map import PartitionMap
+from anabranch.plan.cost import Calibration, UnitCosts, Work, WorkObserved
+from anabranch.plan.estimates import window_seconds
+from anabranch.plan.layout import Layout, RoutedQuery
+from anabranch.plan.logical import Stream
+from anabranch.plan.migration_cost import (
+    Relocation,
+    Strategy,
+    Wish,
+    moving_state_relocation,
+    parallel_track_relocation,
+)
+from anabranch.plan.tree import parse_plan
+from anabranch.runtime.reports import JoinReport, SiteReport
+
+EVALUATE_EVERY = 2
+"""Batches between two looks for a better plan."""
+
+
+class PlanAdaptation:
+    """What a session knows of its joins, and what it decides about their plans.
+
+    Parameters
+    ----------
+    remembered
+        What `to_json` gave for the last manifest; empty in a new checkpoint.
+    """
+
+    def __init__(self, layout: Layout, streams: Sequence[Stream], remembered: Mapping[str, Any]) -> None:
+        self._queries = {r.query.name: r for r in layout.queries if len(r.query.refs) > 1}
+        self._lateness = {s.name: s.lateness_us / 1e6 for s in streams}
+        self._edges = EdgeStatistics.from_json(
+            {q: known for q, known in remembered.get("edges", {}).items() if q in self._queries}
+        )
+        self._state = PlanPolicyState.from_json(
+            [m for m in remembered.get("policy", ()) if m["query"] in self._queries]
+        )
+        calibration = remembered.get("calibration")
+        self._calibration = Calibration() if calibration is None else Calibration.from_json(calibration)
+
+    @property
+    def costs(self) -> UnitCosts:
+        """What work takes here, as far as it was observed."""
+        return self._calibration.unit_costs()
+
+    def after(
+        self, batch: int, tracks: Tracks, reports: Sequence[SiteReport], elapsed_s: float, wish: str
+    ) -> tuple[tuple[Migration, ...], tuple[AdaptEvent, ...]]:
+        """Take note of a batch and decide which sites change plans before the next one.
+
+        Parameters
+        ----------
+        elapsed_s
+            Event time that passed in the batch.
+        wish
+            The user's: `auto`, `moving_state`, `parallel_track` or `off`.
+        """
+        if not any(r.joins for r in reports) or elapsed_s <= 0:
+            return (), ()
+        observed: dict[tuple[int, str], float] = {}
+        for report in reports:
+            for query, join in report.joins.items():
+                self._edges.add(report.site, query, _edge_report(join, elapsed_s))
+                if join.settled:
+                    observed[report.site, query] = join.busy_s / elapsed_s
+                    work = Work(join.probes, join.pairs, join.inserts)
+                    self._calibration = self._calibration.add(WorkObserved(work, join.busy_s))
+        if batch % EVALUATE_EVERY:
+            return (), ()
+        views = [
+            view
+            for query, plans in tracks.plans.items()
+            for site in range(len(plans))
+            if (view := self._view(query, site, tracks, observed)) is not None
+        ]
+        settings = PlanPolicySettings(wish=Wish(wish))
+        self._state, proposals = propose_plans(views, self._state, settings=settings, costs=self.costs)
+        migrations = tuple(Migration(p.query, p.site, str(p.new), p.strategy) for p in proposals)
+        return migrations, tuple(_told(batch, proposal) for proposal in proposals)
+
+    def rebalancing(
+        self, tracks: Tracks, before: PartitionMap, after: PartitionMap, busy: Sequence[float], wish: str
+    ) -> Strategy:
+        """How partitions that move are to change sites: the user's wish, or what is predicted to be cheaper.
+
+        Parameters
+        ----------
+        busy
+            Per site the share of its time that it is busy.
+        """
+        if wish in ("mslb", "ptlb"):
+            return Strategy.MOVING_STATE if wish == "mslb" else Strategy.PARALLEL_TRACK
+        cost = dict.fromkeys(Strategy, 0.0)
+        for (source, target), moved in moves_between(before, after).items():
+            if max(source, target) >= min(before.sites, after.sites):
+                continue
+            share = moved.bit_count() / partitions_of(before, source).bit_count()
+            for query, plans in tracks.plans.items():
+                for strategy, seconds in self._relocations(query, plans, source, target, share, busy):
+                    cost[strategy] += seconds
+        parallel = cost[Strategy.PARALLEL_TRACK] < cost[Strategy.MOVING_STATE]
+        return Strategy.PARALLEL_TRACK if parallel else Strategy.MOVING_STATE
+
+    def to_json(self) -> dict[str, Any]:
+        """What the manifest must remember."""
+        return {
+            "edges": self._edges.to_json(),
+            "policy": self._state.to_json(),
+            "calibration": self._calibration.to_json(),
+        }
+
+    def _view(
+        self, query: str, site: int, tracks: Tracks, observed: Mapping[tuple[int, str], float]
+    ) -> PlanView | None:
+        routed = self._queries.get(query)
+        if routed is None:
+            return None
+        statistics = self._edges.join_statistics(
+            site, query, graph=routed.graph, windows_s=window_seconds(routed.query)
+        )
+        if statistics is None:
+            return None
+        return PlanView(
+            site,
+            query,
+            routed.graph,
+            parse_plan(tracks.plans[query][site]),
+            statistics,
+            self._lateness_s(routed),
+            observed.get((site, query)),
+            migrating=any(t.query == query and t.site == site for t in tracks.ending),
+        )
+
+    def _relocations(
+        self, query: str, plans: Sequence[str], source: int, target: int, share: float, busy: Sequence[float]
+    ) -> list[tuple[Strategy, float]]:
+        routed = self._queries.get(query)
+        if routed is None or plans[source] == plans[target]:
+            return []
+        statistics = self._edges.join_statistics(
+            source, query, graph=routed.graph, windows_s=window_seconds(routed.query)
+        )
+        if statistics is None:
+            return []
+        move = Relocation(
+            parse_plan(plans[source]), parse_plan(plans[target]), share, busy[source], busy[target]
+        )
+        graph, costs = routed.graph, self.costs
+        moving = moving_state_relocation(move, graph=graph, statistics=statistics, costs=costs)
+        parallel = parallel_track_relocation(
+            move, graph=graph, statistics=statistics, costs=costs, lateness_s=self._lateness_s(routed)
+        )
+        return [(cost.strategy, cost.cost_s) for cost in (moving, parallel)]
+
+    def _lateness_s(self, routed: RoutedQuery) -> float:
+        return max(self._lateness[ref.stream] for ref in routed.query.refs)
+
+
+def _edge_report(join: JoinReport, elapsed_s: float) -> EdgeReport:
+    samples = {pair: EdgeSample(1, examined, found) for pair, (examined, found) in join.edges.items()}
+    return EdgeReport(elapsed_s, join.new_rows, join.state_rows, samples)
+
+
+def _told(batch: int, proposal: PlanProposal) -> AdaptEvent:
+    message = (
+        f"query {proposal.query} at site {proposal.site}: {proposal.old} → {proposal.new} "
+        f"by {proposal.strategy}: {proposal.reason}"
+    )
+    return AdaptEvent(batch, EventKind.PLAN_CHANGED, message, proposal.to_json())

@@ -1,0 +1,185 @@
+"""One track at one site in one batch: what it lacks is rebuilt, then its plan works on the new rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.exchange.partition_map import PARTITIONS
+from anabranch.operators.edge_sample import sample_edge
+from anabranch.operators.operator import Operator
+from anabranch.operators.rows import RowSet, rows_in
+from anabranch.operators.state_rebuild import StateRebuild, kept_state
+from anabranch.operators.window_aggregate import WindowAggregate
+from anabranch.operators.window_distinct import WindowDistinct
+from anabranch.operators.window_join import WindowJoin
+from anabranch.plan.layout import OLD
+from anabranch.plan.local_plan import LeafNode
+from anabranch.runtime.open_blocks import OpenBlock, mask_of
+from anabranch.runtime.reports import JoinReport, SiteReport
+from anabranch.runtime.site_work import TrackWork
+from anabranch.runtime.staging import ResultWriter
+
+if TYPE_CHECKING:
+    from anabranch.runtime.slot_task import SlotTask
+
+SAMPLE_EVERY = 2
+"""Batches between two samples of how a query's references meet at a site."""
+
+States = dict[str, list[RowSet]]
+
+
+class TrackRun:
+    """Runs a track.
+
+    Parameters
+    ----------
+    rows
+        New rows of the track's partitions, by input.
+    blocks
+        Open blocks of all states.
+    report
+        Where the site's work is told.
+    """
+
+    def __init__(
+        self,
+        task: SlotTask,
+        work: TrackWork,
+        rows: Mapping[int, RowSet],
+        blocks: Sequence[OpenBlock],
+        report: SiteReport,
+    ) -> None:
+        self._task = task
+        self._work = work
+        self._rows = rows
+        self._blocks = blocks
+        self._report = report
+        self._mine = mask_of(work.partitions)
+        self._nodes = work.plan.nodes()
+        self.kept: dict[str, list[pa.RecordBatch]] = {}
+        """New rows of intermediate states."""
+        self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
+
+    def run(self, writer: ResultWriter) -> None:
+        started, before = time.thread_time(), writer.rows
+        states = self._states(self._task.admission.spilled)
+        if self._work.rebuilds:
+            self._rebuild(states)
+        if self._task.batch < self._work.after:  # a further step of a batch that is the older track's
+            return
+        operator = self._operator(states, writer)
+        try:
+            operator.run()
+        finally:
+            self.pairs_by_partition += operator.pairs_by_partition
+            self._report.pairs += operator.pairs
+            self._report.results += writer.rows - before
+        for state, batch in operator.kept.items():
+            self.kept.setdefault(state, []).append(batch)
+        if self._work.plan.edges and isinstance(operator, WindowJoin):
+            self._tell(operator, time.thread_time() - started)
+            if self._work.until is None:
+                self._tell_references(states)
+
+    def _states(self, spilled: Collection[int] = ()) -> States:
+        """Row sets by state, of the partitions and batches that are the track's."""
+        own = {n.state for n in self._nodes} | {kept_state(n) for n in self._nodes}
+        leaves = {n.state for n in self._nodes if isinstance(n, LeafNode)}
+        in_memory = self._mine.copy()
+        in_memory[list(spilled)] = False
+        states: States = {}
+        for block in self._blocks:
+            meta, is_leaf = block.meta, block.meta.state in leaves
+            if meta.state not in own or not block.partitions & self._work.partitions:
+                continue
+            if is_leaf and meta.batch < self._work.after:
+                continue
+            rows = block.rows
+            if spilled and meta.state in self._task.spillable:  # private copies
+                rows = RowSet(rows_in(rows.batch, in_memory))
+            if self._work.until is not None and OLD not in rows.batch.schema.names:
+                rows = rows.aged(is_old=not is_leaf or meta.batch < self._work.until)
+            states.setdefault(meta.state, []).append(rows)
+        return states
+
+    def _rebuild(self, states: States) -> None:
+        """Compute the states that the track lacks, of spilled partitions too, and add them to its own."""
+        whole = self._states()
+        for partitions, names in self._work.rebuilds:
+            rebuild = StateRebuild(
+                self._work.plan,
+                states=names,
+                old=whole,
+                mask=mask_of(partitions),
+                quota=self._task.quota_pairs,
+            )
+            rebuild.run()
+            for state, batch in rebuild.kept.items():
+                rows = RowSet(batch)
+                self.kept.setdefault(state, []).append(batch)
+                states.setdefault(state, []).append(
+                    rows if self._work.until is None else rows.aged(is_old=True)
+                )
+                self._report.rebuilt_rows += batch.num_rows
+            self.pairs_by_partition += rebuild.pairs_by_partition
+
+    def _operator(self, states: States, writer: ResultWriter) -> Operator:
+        plan, until, quota = self._work.plan, self._work.until, self._task.quota_pairs
+        if plan.window is None:
+            rows = self._rows
+            if until is not None:
+                rows = {source: r.aged(is_old=self._task.batch < until) for source, r in rows.items()}
+            return WindowJoin(
+                plan, new=rows, old=states, emit=writer.write, quota=quota, ends=until is not None
+            )
+        return (WindowDistinct if plan.window.distinct else WindowAggregate)(
+            plan.query,
+            plan.window,
+            blocks=states.get(plan.window.state, ()),
+            emission=self._task.emissions[plan.query.name],
+            owned=self._mine,
+            emit=writer.write,
+            quota=quota,
+        )
+
+    def _tell(self, operator: WindowJoin, seconds: float) -> None:
+        """Report work and time, from which the optimizer learns what things cost."""
+        work = self._work
+        join = self._join_report
+        join.busy_s += seconds
+        join.probes += operator.probes
+        join.pairs += operator.pairs
+        join.inserts += sum(batch.num_rows for batch in operator.kept.values())
+        join.settled &= work.until is None and not work.after and not work.rebuilds
+
+    def _tell_references(self, states: States) -> None:
+        """Report rows of every reference and, now and then, how they meet."""
+        join = self._join_report
+        in_state: dict[str, int] = {}
+        for block in self._blocks:
+            its = int(block.rows_of[self._mine].sum())
+            in_state[block.meta.state] = in_state.get(block.meta.state, 0) + its
+        for leaf in self._nodes:
+            if isinstance(leaf, LeafNode):
+                alias, new = leaf.aliases[0], self._rows.get(leaf.input)
+                join.new_rows[alias] = join.new_rows.get(alias, 0) + (0 if new is None else len(new))
+                join.state_rows[alias] = join.state_rows.get(alias, 0) + in_state.get(leaf.state, 0)
+        turn, early = divmod(self._task.batch + self._report.site, SAMPLE_EVERY)
+        if early:
+            return
+        for edge in self._work.plan.edges:
+            probing, met = (edge.left, edge.right) if turn % 2 else (edge.right, edge.left)
+            assert isinstance(probing, LeafNode)
+            if (rows := self._rows.get(probing.input)) is not None:
+                probes, kept, pairs = sample_edge(edge, probing, rows, met, states.get(met.state, ()))
+                examined, found = join.edges.get(frozenset(edge.aliases), (0, 0))
+                join.edges[frozenset(edge.aliases)] = (examined + probes * kept, found + pairs)
+
+    @property
+    def _join_report(self) -> JoinReport:
+        return self._report.joins.setdefault(self._work.plan.query.name, JoinReport())
