@@ -70,7 +70,7 @@ def test_a_selectivity_that_flips_by_100_reorders_the_joins() -> None:
     assert (proposal.old, proposal.new) == (AB_FIRST, BC_FIRST)
     assert proposal.predicted_now == pytest.approx(seconds(AB_FIRST, BC_SELECTIVE))
     assert proposal.predicted_new == pytest.approx(seconds(BC_FIRST, BC_SELECTIVE))
-    assert len(proposal.candidates) == 3
+    assert len(proposal.candidates) == 4  # three trees, and probing without states
     assert proposal.candidates[0].plan == BC_FIRST
 
 

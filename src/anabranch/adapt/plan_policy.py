@@ -28,7 +28,7 @@ from anabranch.plan.migration_cost import (
     moving_state_cost,
     parallel_track_cost,
 )
-from anabranch.plan.optimizer import RatedPlan, best_plan, ranked
+from anabranch.plan.optimizer import RatedPlan, best_plan, best_probe, ranked
 from anabranch.plan.tree import Plan, parse_plan
 
 LEARN = 0.3
@@ -303,7 +303,10 @@ class _Evaluation:
 
     def _look(self, memory: PlanMemory) -> tuple[PlanMemory, PlanProposal | None]:
         """Look for a better plan."""
-        best = best_plan(self._view.graph, self._view.statistics, self._costs)
+        best = min(
+            (find(self._view.graph, self._view.statistics, self._costs) for find in (best_plan, best_probe)),
+            key=lambda rated: rated.cost.seconds,
+        )
         if not self._saves(best.cost.seconds):
             return replace(memory, wanted=None, streak=0), None
         holds = memory.wanted is not None and self._saves(self._seconds(parse_plan(memory.wanted)))
@@ -328,7 +331,8 @@ class _Evaluation:
             f"{self._now:.3g} ({saving / self._now:.0%} less): {saving * horizon:.3g} s saved over "
             f"{horizon:.3g} s, for a migration of {migration.cost_s:.3g} s"
         )
-        names = ranked(self._view.graph, self._view.statistics, self._costs, limit=self._settings.candidates)
+        known = self._view.graph, self._view.statistics, self._costs
+        names = (*ranked(*known, limit=self._settings.candidates), best_probe(*known))
         return self._proposal(
             best.plan, migration, reason, now=self._now, then=best.cost.seconds, among=names
         )

@@ -62,6 +62,15 @@ class Rebuild:
 
 
 @dataclass(frozen=True, slots=True)
+class Transfer:
+    """Partitions whose rows are still at a site that they have left: copied in the next batch."""
+
+    source: int
+    target: int
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
 class Tracks:
     """The tracks of all joins of a session.
 
@@ -75,12 +84,15 @@ class Tracks:
         Tracks that work until their rows have left the windows.
     rebuilds
         What moving state has left to do.
+    transfers
+        What is left to copy, where sites share nothing.
     """
 
     plans: Mapping[str, tuple[str, ...]]
     began: Mapping[str, Mapping[int, Partitions]] = field(default_factory=dict)
     ending: tuple[Track, ...] = ()
     rebuilds: tuple[Rebuild, ...] = ()
+    transfers: tuple[Transfer, ...] = ()
 
     def newest(self, query: str, site: int, owned: Partitions) -> list[Track]:
         """The tracks without an end on partitions that a site owns."""
@@ -129,9 +141,19 @@ class Tracks:
                     tracks = tracks._succeed(here, tracks.plans[query][target], strategy, batch)
         return tracks
 
+    def shipping(self, before: PartitionMap, after: PartitionMap) -> Tracks:
+        """These tracks when partitions change between sites that share nothing."""
+        homes = list(before.site_of_partition)
+        for transfer in self.transfers:  # not carried out yet: the rows are where they were
+            for p in range(PARTITIONS):
+                if transfer.partitions >> p & 1:
+                    homes[p] = transfer.source
+        moves = moves_between(PartitionMap(tuple(homes), max(homes) + 1), after)
+        return replace(self, transfers=tuple(Transfer(s, t, mask) for (s, t), mask in moves.items()))
+
     def rebuilt(self) -> Tracks:
-        """These tracks after a batch, in which everything that was lacking was computed."""
-        return replace(self, rebuilds=()) if self.rebuilds else self
+        """These tracks after a batch, in which what was lacking was computed and copied."""
+        return replace(self, rebuilds=(), transfers=()) if self.rebuilds or self.transfers else self
 
     def without_ended(self, over: Callable[[Track], bool]) -> tuple[Tracks, tuple[Track, ...]]:
         """These tracks without those that are over, and those."""
@@ -145,6 +167,7 @@ class Tracks:
             {q: groups for q, groups in self.began.items() if q in defaults},
             tuple(t for t in self.ending if t.query in defaults),
             tuple(r for r in self.rebuilds if r.query in defaults),
+            self.transfers,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -153,6 +176,7 @@ class Tracks:
             "began": {q: {str(s): hex(m) for s, m in g.items()} for q, g in self.began.items()},
             "ending": [[t.query, t.plan, t.site, hex(t.partitions), t.since, t.until] for t in self.ending],
             "rebuilds": [[r.query, r.since, hex(r.partitions), sorted(r.states)] for r in self.rebuilds],
+            "transfers": [[t.source, t.target, hex(t.partitions)] for t in self.transfers],
         }
 
     @classmethod
@@ -162,6 +186,7 @@ class Tracks:
             {q: {int(s): int(m, 16) for s, m in g.items()} for q, g in value.get("began", {}).items()},
             tuple(Track(q, p, s, int(m, 16), b, e) for q, p, s, m, b, e in value.get("ending", ())),
             tuple(Rebuild(q, b, int(m, 16), frozenset(s)) for q, b, m, s in value.get("rebuilds", ())),
+            tuple(Transfer(s, t, int(m, 16)) for s, t, m in value.get("transfers", ())),
         )
 
     def _succeed(self, track: Track, plan: str, strategy: Strategy, batch: int) -> Tracks:

@@ -21,7 +21,7 @@ from anabranch.operators.partition_counts import partition_counts
 from anabranch.operators.rows import RowSet, equal_or_unknown_false, int64s
 from anabranch.operators.theta_join import theta_match
 from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME, OLD
-from anabranch.plan.local_plan import JoinNode, LeafNode, LocalNode, LocalPlan
+from anabranch.plan.local_plan import JoinNode, LeafNode, LocalNode, LocalPlan, ProbeNode
 
 FLUSH_ROWS = 1 << 20
 """Gathered rows after which predicates run and results leave: bounds memory, amortises calls."""
@@ -77,11 +77,16 @@ class WindowJoin:
 
     def run(self) -> None:
         root = self._plan.root
+        assert not isinstance(root, ProbeNode)
         if isinstance(root, LeafNode):
             self._emit_results(self._leaf_columns(root))
             return
         for rows in self._joined(root):
             self._emit_results(rows)
+
+    def _is_root(self, node: JoinNode) -> bool:
+        """Whether the rows of a node are results."""
+        return node is self._plan.root
 
     def _emit_results(self, rows: pa.Table) -> None:
         if rows.num_rows:
@@ -133,7 +138,7 @@ class WindowJoin:
         rows = pa.Table.from_batches(gathered)
         if node.classes:  # a theta join has applied them already
             rows = filter_rows(rows, node.residuals)
-        if node is self._plan.root:
+        if self._is_root(node):
             return rows.select(list(node.columns) or [_COUNT])
         return rows.select([*self._hidden, *node.columns])
 
@@ -159,7 +164,7 @@ class WindowJoin:
         self, node: JoinNode, new: RowSet, old: RowSet, *, new_is_left: bool
     ) -> Iterator[pa.RecordBatch]:
         new_node, old_node = (node.left, node.right) if new_is_left else (node.right, node.left)
-        if self._ends and node is self._plan.root and new.is_old is False and old.is_old is False:
+        if self._ends and self._is_root(node) and new.is_old is False and old.is_old is False:
             return  # new with new: the newer track's
         if node.classes:
             pairs = match(
@@ -193,7 +198,7 @@ class WindowJoin:
         wanted = dict.fromkeys((*node.columns, *(node.residual_columns if node.classes else ())))
         columns = {name: side(name) for name in wanted}
         old = left.old_at(left_rows) | right.old_at(right_rows) if self._ends else None
-        if node is not self._plan.root:
+        if not self._is_root(node):
             columns |= _times(node, left, left_rows, right, right_rows)
             if old is not None:
                 columns[OLD] = pa.array(old)
@@ -209,7 +214,7 @@ class WindowJoin:
                 batch = batch.filter(same)
                 left_at, right_at = left_at.filter(same), right_at.filter(same)
                 old = None if old is None else old[same.to_numpy(zero_copy_only=False)]
-        if old is not None and node is self._plan.root and not old.all():
+        if old is not None and self._is_root(node) and not old.all():
             batch = batch.filter(pa.array(old))
         return batch
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from anabranch.plan.candidates import References
 from anabranch.plan.estimates import Estimates
-from anabranch.plan.tree import Plan, joins
+from anabranch.plan.tree import Plan, Probe, joins
 
 PULL = 0.001
 """Weight of what was believed before, as a share of the observations' own weight."""
@@ -100,6 +100,8 @@ class PlanCost:
 
 def plan_cost(plan: Plan, estimates: Estimates, costs: UnitCosts) -> PlanCost:
     """What a plan costs while rates, selectivities and states are as the statistics say."""
+    if isinstance(plan, Probe):
+        return multiway_cost(estimates, costs, {order[0]: order[1:] for order in plan.orders})
     whole = len(plan.aliases)
     nodes = []
     for join in joins(plan):
@@ -122,10 +124,18 @@ def join_work(left: References, right: References, estimates: Estimates, *, kept
     return Work(left_rate + right_rate, made, inserts)
 
 
-def multiway_cost(estimates: Estimates, costs: UnitCosts) -> PlanCost:
-    """What the plan without intermediate states costs: each new row probes the other references in turn."""
+def multiway_cost(
+    estimates: Estimates, costs: UnitCosts, orders: Mapping[str, tuple[str, ...]] | None = None
+) -> PlanCost:
+    """What the plan without intermediate states costs: each new row probes the other references in turn.
+
+    Parameters
+    ----------
+    orders
+        Per reference; those of `probe_orders` if not given.
+    """
     nodes = []
-    for alias, order in probe_orders(estimates).items():
+    for alias, order in (orders or probe_orders(estimates)).items():
         reached = frozenset((alias,))
         rate = estimates.statistics.rates[alias]
         probes = pairs = 0.0

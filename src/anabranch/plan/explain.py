@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.plan.aggregate import WindowNode
 from anabranch.plan.layout import Layout, RoutedQuery
-from anabranch.plan.local_plan import JoinNode, LeafNode, LocalNode, LocalPlan
+from anabranch.plan.local_plan import JoinNode, LeafNode, LocalNode, LocalPlan, ProbeNode
 from anabranch.plan.logical import UNBOUNDED_US, Grouping, Ref
 
 
@@ -27,7 +27,12 @@ def explain(layout: Layout, routed: RoutedQuery, plan: LocalPlan, *, sites: int)
     lines.append("  plan:")
     if plan.window is not None:
         lines.append(f"    {_grouped(plan.window)}")
-    lines += _tree(plan.root, plan, indent="    " if plan.window is None else "      ")
+    if isinstance(plan.root, ProbeNode):
+        lines += [
+            f"    new rows of {c.aliases[0]} probe {', '.join(c.aliases[1:])}" for c in plan.root.chains
+        ]
+    else:
+        lines += _tree(plan.root, plan, indent="    " if plan.window is None else "      ")
     return "\n".join(lines)
 
 

@@ -25,7 +25,7 @@ from anabranch.plan.layout import (
     key_hash_column,
 )
 from anabranch.plan.logical import Query, Ref, column_name
-from anabranch.plan.tree import Join, Leaf, Plan, state_of_aliases
+from anabranch.plan.tree import Join, Leaf, Plan, Probe, state_of_aliases
 
 _QUOTED = re.compile(r"""'(?:[^']|'')*'|"([^"]+)\"""")
 """A text constant, which may contain quotes of the other kind, or the name of a column."""
@@ -80,12 +80,20 @@ LocalNode = LeafNode | JoinNode
 
 
 @dataclass(frozen=True, slots=True)
+class ProbeNode:
+    """All references joined without intermediate state: a left-deep chain from each of them."""
+
+    aliases: tuple[str, ...]
+    chains: tuple[JoinNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LocalPlan:
     """The plan of one query at one site."""
 
     query: Query
     plan: Plan
-    root: LocalNode
+    root: LocalNode | ProbeNode
     partitioned: bool
     window: WindowNode | None = None
     """What groups the rows of the root, a leaf then; None for joins."""
@@ -93,7 +101,9 @@ class LocalPlan:
     """Pairs of references with a key in common, of queries with more than one plan."""
 
     def nodes(self) -> list[LocalNode]:
-        """All nodes, children before parents."""
+        """All nodes with a state, children before parents, and the root of a tree."""
+        if isinstance(self.root, ProbeNode):
+            return [node for node in _walk(self.root.chains[0]) if isinstance(node, LeafNode)]
         return list(_walk(self.root))
 
 
@@ -112,7 +122,7 @@ def compile_plan(
     return LocalPlan(
         routed.query,
         plan,
-        _compile(layout, routed, plan, (since, until)),
+        _compile_root(layout, routed, plan, (since, until)),
         bool(routed.routing if grouping is None else grouping.keys),
         None if grouping is None else window_node(layout, routed, grouping),
         _edges(layout, routed),
@@ -138,10 +148,27 @@ def _walk(node: LocalNode) -> Iterable[LocalNode]:
     yield node
 
 
+def _compile_root(
+    layout: Layout, routed: RoutedQuery, plan: Plan, track: tuple[int, int | None]
+) -> LocalNode | ProbeNode:
+    if not isinstance(plan, Probe):
+        return _compile(layout, routed, plan, track)
+    chains = []
+    for first, *others in plan.orders:
+        tree: Plan = Leaf(first)
+        for other in others:
+            tree = Join(tree, Leaf(other))
+        chain = _compile(layout, routed, tree, track)
+        assert isinstance(chain, JoinNode)
+        chains.append(chain)
+    return ProbeNode(plan.aliases, tuple(chains))
+
+
 def _compile(layout: Layout, routed: RoutedQuery, plan: Plan, track: tuple[int, int | None]) -> LocalNode:
-    if not isinstance(plan, Join):
+    if isinstance(plan, Leaf):
         ref = next(r for r in routed.query.refs if r.alias == plan.alias)
         return _leaf(layout, routed, ref)
+    assert isinstance(plan, Join)
     left, right = (_compile(layout, routed, side, track) for side in (plan.left, plan.right))
     graph, query = routed.graph, routed.query
     classes = graph.shared_classes(left.aliases, right.aliases)

@@ -18,7 +18,7 @@ from anabranch.plan.candidates import References
 from anabranch.plan.cost import UnitCosts, Work, join_work
 from anabranch.plan.estimates import Estimates, JoinStatistics
 from anabranch.plan.graph import JoinGraph
-from anabranch.plan.tree import Join, Plan, joins
+from anabranch.plan.tree import Join, Plan, Probe, joins
 
 FULLEST = 0.95
 """A site counts as loaded up to this: beyond it, work put on it would look infinitely dear."""
@@ -161,6 +161,8 @@ def parallel_track_cost(
     """
     duration = parallel_track_duration(old, statistics, lateness_s=lateness_s, rule=rule)
     old_box, new_box = changed_joins(new, old), changed_joins(old, new)
+    if isinstance(old, Probe) or isinstance(new, Probe):  # moving state is free to the one
+        return MigrationCost(Strategy.PARALLEL_TRACK, math.inf, 0.0, math.inf, math.inf)
     if not new_box:
         return MigrationCost(Strategy.PARALLEL_TRACK, 0.0, 0.0, 0.0, 0.0)
     if whole_plan:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from heapq import nsmallest
 
 from anabranch.plan.candidates import References, splits_of
-from anabranch.plan.cost import PlanCost, UnitCosts, join_work, plan_cost
+from anabranch.plan.cost import PlanCost, UnitCosts, join_work, plan_cost, probe_orders
 from anabranch.plan.estimates import Estimates, JoinStatistics
 from anabranch.plan.graph import JoinGraph
-from anabranch.plan.tree import Join, Leaf, Plan
+from anabranch.plan.tree import Join, Leaf, Plan, Probe
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +60,10 @@ def ranked(
                     found.append((total, len(found), Join(left_plan, right_plan)))
         best[references] = [(total, plan) for total, _, plan in nsmallest(limit, found)]
     return tuple(RatedPlan(plan, plan_cost(plan, estimates, costs)) for _, plan in best[everyone])
+
+
+def best_probe(graph: JoinGraph, statistics: JoinStatistics, costs: UnitCosts) -> RatedPlan:
+    """The plan that keeps no intermediate state, with the best order for every reference."""
+    estimates = Estimates(graph, statistics)
+    plan = Probe(tuple((alias, *order) for alias, order in probe_orders(estimates).items()))
+    return RatedPlan(plan, plan_cost(plan, estimates, costs))

@@ -39,7 +39,25 @@ class Join:
         return f"({self.left} {self.right})"
 
 
-Plan = Leaf | Join
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Several joins at once, without intermediate state: new rows of each reference probe all others.
+
+    `orders` has one order per reference, which is itself the first. Nothing has to be moved or rebuilt to
+    change to such a plan, or from one order to another.
+    """
+
+    orders: tuple[tuple[str, ...], ...]
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return tuple(order[0] for order in self.orders)
+
+    def __str__(self) -> str:
+        return f"[{', '.join(' '.join(order) for order in self.orders)}]"
+
+
+Plan = Leaf | Join | Probe
 
 
 def parse_plan(text: str) -> Plan:
@@ -47,7 +65,11 @@ def parse_plan(text: str) -> Plan:
 
     >>> str(parse_plan("((a b) c)"))
     '((a b) c)'
+    >>> str(parse_plan("[a b c, b c a, c b a]"))
+    '[a b c, b c a, c b a]'
     """
+    if text.startswith("["):
+        return _parse_probe(text)
     tokens = text.replace("(", " ( ").replace(")", " ) ").split()
 
     def node() -> Plan:
@@ -67,8 +89,16 @@ def parse_plan(text: str) -> Plan:
     return plan
 
 
+def _parse_probe(text: str) -> Probe:
+    orders = tuple(tuple(order.split()) for order in text.removeprefix("[").removesuffix("]").split(","))
+    everyone = sorted(order[0] for order in orders if order)
+    if not text.endswith("]") or any(sorted(order) != everyone for order in orders):
+        raise ValueError(f"{text!r} is not a plan: each reference needs an order of all of them")
+    return Probe(orders)
+
+
 def joins(plan: Plan) -> Iterator[Join]:
-    """Join nodes, children before parents."""
+    """Join nodes of a tree, children before parents; a plan that probes has none."""
     if isinstance(plan, Join):
         yield from joins(plan.left)
         yield from joins(plan.right)

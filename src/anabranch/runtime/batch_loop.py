@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.adapt.events import AdaptEvent, EventKind
-from anabranch.adapt.tracks import Migration, Tracks, partitions_of, track_events
+from anabranch.adapt.tracks import Migration, Track, Tracks, partitions_of, track_events
 from anabranch.errors import ConfigError, StateError
 from anabranch.exchange.partition_map import PartitionMap
-from anabranch.plan.local_plan import JoinNode, LocalPlan
+from anabranch.plan.local_plan import LeafNode, LocalPlan
 from anabranch.plan.logical import Stream
 from anabranch.plan.migration_cost import Strategy
 from anabranch.plan.tree import parse_plan
@@ -28,9 +28,10 @@ from anabranch.runtime.catalog import Catalog
 from anabranch.runtime.finality import emissions_of, pending_rows, trims_of, with_input_ended
 from anabranch.runtime.laps import Laps
 from anabranch.runtime.plan_adaptation import PlanAdaptation
-from anabranch.runtime.reports import SlotReport
+from anabranch.runtime.reports import SlotReport, charge_packing
 from anabranch.runtime.retention import bucket_lengths, live_blocks, states_of
 from anabranch.runtime.settings import Settings
+from anabranch.runtime.shipments import plan_shipments, without_shipped
 from anabranch.runtime.sinks import ResultBatch, Sink
 from anabranch.runtime.site_work import TrackCompiler, all_plans, is_over, without_strangers
 from anabranch.runtime.slot_task import SlotTask
@@ -58,6 +59,8 @@ NEVER_LATE = -(1 << 63)
 
 
 Execute = Callable[[SlotTask], Sequence[SlotReport]]
+IsOver = Callable[[LocalPlan, Track, Sequence[BlockMeta], Mapping[str, int | None]], bool]
+"""Whether a track that ends has no rows any more (`site_work.is_over`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,8 @@ class BatchLoop:
         Runs the slots of a batch.
     clock
         Unix time in seconds.
+    is_over
+        Tells when a parallel track ends; experiments take the paper's rule (`LemmaPurge`).
     """
 
     def __init__(
@@ -102,6 +107,7 @@ class BatchLoop:
         sinks: Mapping[str, Sink],
         execute: Execute,
         clock: Callable[[], float] = time.time,
+        is_over: IsOver = is_over,
     ) -> None:
         self._storage = storage
         self._fence = fence
@@ -111,6 +117,7 @@ class BatchLoop:
         self._sinks = sinks
         self._execute = execute
         self._clock = clock
+        self._is_over = is_over
         self.manifest = recover(storage)
         self._parent = digest(self.manifest) if self.manifest else NO_PARENT
         remembered = self.manifest.controller if self.manifest else {}
@@ -165,6 +172,7 @@ class BatchLoop:
         task = self._task(batch)
         laps.mark("plan")
         reports = tuple(self._execute(task))
+        charge_packing(reports)
         laps.mark("execute")
         manifest, events = self._next_manifest(task, reports, offsets=offsets, source_id=source_id, step=step)
         self._fence.check()
@@ -201,7 +209,7 @@ class BatchLoop:
     def _starting_point(self) -> tuple[PartitionMap, Tracks]:
         """The checkpoint's map and tracks, spread over the sites and queries there are now."""
         sites = self._settings.sites
-        joins = [p for p in self._catalog.plans if isinstance(p.root, JoinNode)]
+        joins = [p for p in self._catalog.plans if not isinstance(p.root, LeafNode)]
         defaults = {p.query.name: str(p.plan) for p in joins}
         if self.manifest is None:
             return PartitionMap.even(sites), Tracks({}).for_queries(defaults, sites)
@@ -209,7 +217,13 @@ class BatchLoop:
         tracks = Tracks.from_json(self.manifest.tracks).for_queries(defaults, known.sites)
         wanted = known if known.sites == sites else known.rescaled(sites)
         batch = self.manifest.batch + 1
-        return wanted, tracks.moved(known, wanted, Strategy.MOVING_STATE, batch)
+        return wanted, self._moved(tracks, known, wanted, Strategy.MOVING_STATE, batch)
+
+    def _moved(
+        self, tracks: Tracks, before: PartitionMap, after: PartitionMap, strategy: Strategy, batch: int
+    ) -> Tracks:
+        tracks = tracks.moved(before, after, strategy, batch)
+        return tracks.shipping(before, after) if self._settings.isolation == "per_site" else tracks
 
     def change(self, **settings: Any) -> None:
         """Change settings from the next boundary on: `sites`, `memory_budget_mb` and the like."""
@@ -240,6 +254,10 @@ class BatchLoop:
         held = held_back(watermarks, self._oldest(waiting))
         blocks = without_strangers(live_blocks(stored, plans, held, self._catalog.emitted()), work)
         emissions = emissions_of(plans, held, self._catalog.emitted())
+        shipments = plan_shipments(
+            self.tracks.transfers, blocks, work, buckets=bucket_lengths(plans), barriers=self._barriers()
+        )
+        leaving = {name for s in shipments for name in s.blocks}
         slots = min(self._settings.slots, self.partition_map.sites)
         drift = self._settings.max_drift_seconds
         by_input = (watermarks[source.stream] for source in self.layout.inputs)
@@ -256,13 +274,14 @@ class BatchLoop:
             work=work,
             stateful=frozenset(states_of(plans)),
             blocks=blocks + waiting,
-            merges=self._merges(blocks, plans, slots),
+            merges=self._merges([b for b in blocks if b.name not in leaving], plans, slots),
             quota_pairs=self._settings.quota_pairs,
             admission=self._adaptation.admission(),
             spillable=frozenset(states_of(p for p in plans if p.window is None))
             - states_of(p for p in plans if p.window is not None),
             emissions=emissions,
             trims=trims_of(plans, emissions),
+            shipments=shipments,
         )
 
     def _waiting(self, blocks: Sequence[BlockMeta]) -> tuple[BlockMeta, ...]:
@@ -288,10 +307,14 @@ class BatchLoop:
                 [b for b in blocks if b.state == state],
                 bucket_us=bucket_us,
                 max_blocks=self._settings.max_blocks * slots,
-                barriers=sorted({t.until for t in self.tracks.ending if t.until is not None}),
+                barriers=self._barriers(),
                 separate_slots=True,
             )
         return merges
+
+    def _barriers(self) -> list[int]:
+        """Batches at which tracks began while older ones still work: rows from before stay apart."""
+        return sorted({t.until for t in self.tracks.ending if t.until is not None})
 
     def _watermarks(self) -> dict[str, int | None]:
         known = {s.name: s.watermark for s in self.manifest.streams} if self.manifest else {}
@@ -306,7 +329,11 @@ class BatchLoop:
         self._catalog = self._catalog.with_failures(failures).with_emitted(until)
         blocks = (
             # Waiting rows have entered, or wait again in blocks of this batch.
-            *(b for b in task.blocks if b.name not in merged and not is_waiting(b.state)),
+            *(
+                b
+                for b in without_shipped(task.blocks, task.shipments)
+                if b.name not in merged and not is_waiting(b.state)
+            ),
             *(b for r in reports for b in r.blocks),
         )
         streams = self._stream_states(reports)
@@ -349,7 +376,7 @@ class BatchLoop:
         events = list(decided)
         tracks = self.tracks.rebuilt()
         if after != before:
-            tracks = tracks.moved(before, after, self._strategy(reports, before, after), batch)
+            tracks = self._moved(tracks, before, after, self._strategy(reports, before, after), batch)
         for change in self._migrations(task.batch, reports, streams, events):
             if change.query not in tracks.plans or change.site >= after.sites:
                 continue
@@ -361,7 +388,7 @@ class BatchLoop:
         watermarks = {s.name: s.watermark for s in streams}
         held = held_back(watermarks, self._oldest(self._waiting(blocks)))
         tracks, ended = tracks.without_ended(
-            lambda track: is_over(self._compiler.plan_of(track), track, blocks, held)
+            lambda track: self._is_over(self._compiler.plan_of(track), track, blocks, held)
         )
         events += track_events(task.batch, self.tracks, tracks, ended)
         return after, tracks, tuple(events)

@@ -40,6 +40,7 @@ def open_blocks(
         if block is None or block.meta.partitions != meta.partitions:
             found = bits(p for p, _ in meta.partitions)
             if not found & mine:
+                _opened.pop(meta.name, None)  # what it had of ours was discarded: nothing to compact
                 continue
             block = _opened[meta.name] = _open(directory, meta, found)
         if block.partitions & mine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from anabranch.state.block import BlockMeta
@@ -49,6 +50,13 @@ class SiteReport:
     """State that it worked on."""
     rebuilt_rows: int = 0
     """Rows of states that it computed because its plan had changed."""
+    rebuild_s: float = 0.0
+    """Of `busy_s`, what that took."""
+    copied_rows: int = 0
+    """Rows that it took over from other sites, where sites share nothing."""
+    copied_bytes: int = 0
+    copy_s: float = 0.0
+    """Of `busy_s`, what copying took: taking over here, packing at the site that the rows left."""
     partitions: tuple[tuple[int, int, int], ...] = ()
     """(partition, new rows, pairs) of the partitions that had any."""
     joins: dict[str, JoinReport] = field(default_factory=dict)
@@ -67,3 +75,15 @@ class SlotReport:
     """Message by query that exceeded its quota."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Wall time by phase."""
+    packing_s: dict[int, float] = field(default_factory=dict)
+    """CPU time by the site that should have packed what this slot took over: `charge_packing`."""
+
+
+def charge_packing(reports: Sequence[SlotReport]) -> None:
+    """Put packing on the account of the sites that rows have left; of a site that is gone, on none."""
+    sites = {site.site: site for report in reports for site in report.sites}
+    for report in reports:
+        for source, seconds in report.packing_s.items():
+            if source in sites:
+                sites[source].busy_s += seconds
+                sites[source].copy_s += seconds

@@ -15,6 +15,7 @@ _CHOICES = {
     "rebalance": ("auto", "mslb", "ptlb", "off"),
     "migration": ("auto", "moving_state", "parallel_track", "off"),
     "end_of_input": ("true", "false"),
+    "isolation": ("shared", "per_site"),
 }
 
 
@@ -43,6 +44,8 @@ class Settings:
     skew_buffer_rows: int = 0
     """Rows that may wait for a later batch so that one site does not hold up the others; 0 is none."""
 
+    isolation: str = "shared"
+    """Whether sites share their blocks; `per_site`: a partition that moves is copied, and that is charged."""
     end_of_input: str = "false"
     """Whether a run that reads what is available and stops declares that nothing older will come."""
 

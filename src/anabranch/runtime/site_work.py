@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 
 from anabranch.adapt.tracks import EVERY, Partitions, Track, Tracks, partitions_of
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.operators.state_rebuild import kept_state
 from anabranch.plan.layout import Layout
-from anabranch.plan.local_plan import JoinNode, LocalPlan, compile_plan
+from anabranch.plan.local_plan import JoinNode, LeafNode, LocalPlan, compile_plan
 from anabranch.plan.tree import parse_plan, state_of_aliases
 from anabranch.runtime.retention import horizons_of
 from anabranch.state.block import BlockMeta
@@ -35,7 +37,7 @@ class TrackCompiler:
     def __init__(self, layout: Layout, plans: Sequence[LocalPlan]) -> None:
         self._layout = layout
         self._routed = {routed.query.name: routed for routed in layout.queries}
-        self._plain = [plan for plan in plans if not isinstance(plan.root, JoinNode)]
+        self._plain = [plan for plan in plans if isinstance(plan.root, LeafNode)]
         self._compiled: dict[tuple[str, str, int, int | None], LocalPlan] = {}
 
     def plan_of(self, track: Track) -> LocalPlan:
@@ -94,7 +96,7 @@ def is_over(
     """
     assert track.until is not None
     horizons = horizons_of([plan], watermarks, {})
-    leaves = {node.state for node in plan.nodes() if not isinstance(node, JoinNode)}
+    leaves = {node.state for node in plan.nodes() if isinstance(node, LeafNode)}
     return all(
         may_drop(block, horizons[block.state])
         for block in blocks
@@ -108,7 +110,8 @@ def without_strangers(
     """Blocks of intermediate states without the partitions on which no track keeps that state.
 
     What a migration or a move discards: were it left, a plan that takes the state up again would find
-    rows in it that others have removed or replaced since.
+    rows in it that others have removed or replaced since. Partitions for which a track computes the state
+    anew go too: a plan that is left and taken up again before a batch ran would find its rows twice.
     """
     needed: dict[str, Partitions] = {}
     for mine in work.values():
@@ -116,7 +119,7 @@ def without_strangers(
             for node in item.plan.nodes():
                 if isinstance(node, JoinNode):
                     for state in {node.state, kept_state(node)}:
-                        needed[state] = needed.get(state, 0) | item.partitions
+                        needed[state] = needed.get(state, 0) | item.partitions & ~_lacking(item, state)
     kept = []
     for block in blocks:
         wanted = needed.get(block.state)
@@ -125,6 +128,10 @@ def without_strangers(
         elif partitions := tuple((p, n) for p, n in block.partitions if wanted >> p & 1):
             kept.append(replace(block, partitions=partitions))
     return tuple(kept)
+
+
+def _lacking(work: TrackWork, state: str) -> Partitions:
+    return reduce(or_, (partitions for partitions, states in work.rebuilds if state in states), 0)
 
 
 def _has(block: BlockMeta, partitions: Partitions) -> bool:

@@ -30,6 +30,7 @@ from anabranch.runtime.arrivals import Arrivals
 from anabranch.runtime.laps import Laps
 from anabranch.runtime.open_blocks import OpenBlock, close_blocks, mask_of, open_blocks, opened
 from anabranch.runtime.reports import SiteReport, SlotReport
+from anabranch.runtime.shipments import Shipment, folder_of
 from anabranch.runtime.site_work import TrackWork
 from anabranch.runtime.staging import ResultWriter, write_dead_letters
 from anabranch.runtime.track_run import TrackRun
@@ -68,6 +69,8 @@ class SlotTask:
     """By query that emits rows once they are final: which are, in this step."""
     trims: Mapping[str, Trim] = field(default_factory=dict)
     """By state of which the newest rows of each group are enough."""
+    shipments: tuple[Shipment, ...] = ()
+    """What sites take over from others, where they share nothing."""
 
     def destinations(self) -> tuple[tuple[int, ...], ...]:
         """Per partition the slots that work on its rows: its owner's, then those of tracks that end."""
@@ -169,6 +172,7 @@ class _SlotRun:
             report.state_bytes = self._bytes_of(mine, blocks)
             report.rows = sum(len(r) for r in rows.values())
             pairs = np.zeros(PARTITIONS, dtype=np.int64)
+            packing_s = self._take_over(report)
             for work in self.task.work[site]:
                 its = mask_of(work.partitions)
                 its_rows = rows if (its == mine).all() else self._rows_of(its, new)
@@ -187,12 +191,34 @@ class _SlotRun:
                 arrived += partition_counts(int64s(r.batch, HASH))
             active = np.flatnonzero(arrived + pairs)
             report.partitions = tuple((int(p), int(arrived[p]), int(pairs[p])) for p in active)
-            report.busy_s = time.thread_time() - started
+            report.busy_s = time.thread_time() - started - packing_s
             self.report.sites.append(report)
         self._laps.mark("join")
         for writer in writers.values():
             self.report.results.extend(writer.close())
         return kept
+
+    def _take_over(self, report: SiteReport) -> float:
+        """Copy what has moved to a site into blocks of its own; returns the seconds that senders pay.
+
+        In this batch the site still reads the slices where they were: the copies are for the next.
+        """
+        began, packing_s = time.thread_time(), 0.0
+        for shipment in self.task.shipments:
+            if shipment.target != report.site:
+                continue
+            started = time.thread_time()
+            rows = shipment.pack(opened)
+            seconds = time.thread_time() - started
+            packing_s += seconds
+            self.report.packing_s[shipment.source] = self.report.packing_s.get(shipment.source, 0.0) + seconds
+            time_column = MAX_TIME if MAX_TIME in rows.schema.names else TIME
+            rows = RowSet.sorted(rows, time_column).batch
+            self._write_block(shipment.state, rows, time_column, shipment.batches, folder_of(report.site))
+            report.copied_rows += rows.num_rows
+            report.copied_bytes += self.report.blocks[-1].bytes
+        report.copy_s = time.thread_time() - began - packing_s
+        return packing_s
 
     def _bytes_of(self, mine: np.ndarray, blocks: Iterable[OpenBlock]) -> int:
         """State that a site works on."""
@@ -222,7 +248,12 @@ class _SlotRun:
             self._write_block(state, owned, TIME)
 
     def _write_block(
-        self, state: str, rows: pa.RecordBatch, time_column: str, batches: tuple[int, int] | None = None
+        self,
+        state: str,
+        rows: pa.RecordBatch,
+        time_column: str,
+        batches: tuple[int, int] | None = None,
+        folder: str = "",
     ) -> None:
         first, last = batches or (self.task.batch, self.task.batch)
         times = pc.min_max(rows.column(time_column))
@@ -241,6 +272,7 @@ class _SlotRun:
                 max_ts=times["max"].as_py(),
                 max_deadline=deadline,
                 partitions=enumerate(partitions.tolist()),
+                folder=folder,
             )
         )
 

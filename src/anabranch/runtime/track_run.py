@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from anabranch.exchange.partition_map import PARTITIONS
 from anabranch.operators.edge_sample import sample_edge
+from anabranch.operators.multiway_probe import MultiwayProbe
 from anabranch.operators.operator import Operator
 from anabranch.operators.rows import RowSet, rows_in
 from anabranch.operators.state_rebuild import StateRebuild, kept_state
@@ -18,7 +19,7 @@ from anabranch.operators.window_aggregate import WindowAggregate
 from anabranch.operators.window_distinct import WindowDistinct
 from anabranch.operators.window_join import WindowJoin
 from anabranch.plan.layout import OLD
-from anabranch.plan.local_plan import LeafNode
+from anabranch.plan.local_plan import LeafNode, ProbeNode
 from anabranch.runtime.open_blocks import OpenBlock, mask_of
 from anabranch.runtime.reports import JoinReport, SiteReport
 from anabranch.runtime.site_work import TrackWork
@@ -109,7 +110,7 @@ class TrackRun:
 
     def _rebuild(self, states: States) -> None:
         """Compute the states that the track lacks, of spilled partitions too, and add them to its own."""
-        whole = self._states()
+        began, whole = time.thread_time(), self._states()
         for partitions, names in self._work.rebuilds:
             rebuild = StateRebuild(
                 self._work.plan,
@@ -127,6 +128,7 @@ class TrackRun:
                 )
                 self._report.rebuilt_rows += batch.num_rows
             self.pairs_by_partition += rebuild.pairs_by_partition
+        self._report.rebuild_s += time.thread_time() - began
 
     def _operator(self, states: States, writer: ResultWriter) -> Operator:
         plan, until, quota = self._work.plan, self._work.until, self._task.quota_pairs
@@ -134,9 +136,8 @@ class TrackRun:
             rows = self._rows
             if until is not None:
                 rows = {source: r.aged(is_old=self._task.batch < until) for source, r in rows.items()}
-            return WindowJoin(
-                plan, new=rows, old=states, emit=writer.write, quota=quota, ends=until is not None
-            )
+            join = MultiwayProbe if isinstance(plan.root, ProbeNode) else WindowJoin
+            return join(plan, new=rows, old=states, emit=writer.write, quota=quota, ends=until is not None)
         return (WindowDistinct if plan.window.distinct else WindowAggregate)(
             plan.query,
             plan.window,

@@ -1,7 +1,8 @@
 """A small session without Spark that can be killed, restarted and judged thousands of times.
 
-Two streams with late and broken rows, a join, a filter and an aggregate into parquet sinks, two slots and
-three sites, compaction and garbage collection in every batch or two, the end of input declared at the end.
+Two streams with late and broken rows, joins of two and of three, a filter and an aggregate into parquet
+sinks, two slots and three sites, compaction and garbage collection in every batch or two, the end of input
+declared at the end. In a share of the runs plans, sites and what is in memory change at every boundary.
 `Spark` here is a list of batches: after a crash the batch that it did not see finished comes again under its
 old number.
 """
@@ -15,7 +16,7 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -43,11 +44,18 @@ from anabranch.testing.disk_faults import Disk, DiskFault, failing_disk
 from anabranch.testing.faults import SimulatedCrash
 from anabranch.testing.local_ingest import wire_rows
 from anabranch.testing.local_run import LocalRun
+from anabranch.testing.restless import restless
 from anabranch.testing.stream_files import START_US
 
 BATCHES = 4
 FAULT_BATCHES = 3
 """Batches of a run with faults: enough for compaction, expiry and two collections of garbage."""
+RESTLESS_BATCHES = 5
+"""Batches of a run with faults and adaptation: enough for tracks to end."""
+RESTLESS_EVERY = 10
+"""Seeds of which one is such a run."""
+RESTLESS = 16
+"""Restless runs that differ."""
 ROWS = 5
 """Rows per stream and batch."""
 MAX_CRASHES = 3
@@ -65,12 +73,18 @@ Judged = dict[str, Counter[Row]]
 
 
 @cache
-def queries() -> tuple[Query, ...]:
+def queries(*, restless: bool = False) -> tuple[Query, ...]:
+    """The queries of a run; one that is restless has a join with several plans, too."""
     texts = {
         "pairs": "SELECT a.id AS a, b.id AS b FROM a [RANGE 3 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k",
         "ones": "SELECT id, k FROM a WHERE k = 1",
         "counts": "SELECT k, count(*) AS n FROM b [RANGE 2 SECONDS] GROUP BY k",
     }
+    if restless:
+        texts["trios"] = (
+            "SELECT a.id AS a, b.id AS b, c.id AS c FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], "
+            "a [RANGE 1 SECOND] AS c WHERE a.k = b.k AND b.k = c.k"
+        )
     return tuple(bind_query(name, text, STREAMS) for name, text in texts.items())
 
 
@@ -93,7 +107,7 @@ def batch(number: int) -> dict[str, pa.Table]:
 
 
 @cache
-def expected(batches: int = BATCHES) -> Judged:
+def expected(batches: int = BATCHES, *, restless: bool = False) -> Judged:
     """What must be in the sinks, told by DuckDB, and in the dead letters, told by the definition of late."""
     accepted: dict[str, list[tuple[int, int, int]]] = {name: [] for name in STREAMS}
     dead: Counter[Row] = Counter()
@@ -116,7 +130,7 @@ def expected(batches: int = BATCHES) -> Judged:
             connection.execute(oracle_table(STREAMS[name]))
             for key, k, ts in rows:
                 connection.execute(f"INSERT INTO {name} VALUES (?, ?, make_timestamp(?))", [key, k, ts])
-        for query in queries():
+        for query in queries(restless=restless):
             found[query.name] = Counter(connection.execute(oracle_sql(query, STREAMS)).fetchall())
     return found
 
@@ -157,11 +171,12 @@ class Tricks:
 class CrashRun(LocalRun):
     """A local run whose tasks may play tricks; rows on the wire are made once per batch, not per run."""
 
-    def __init__(self, root: Path, tricks: Tricks) -> None:
+    def __init__(self, root: Path, tricks: Tricks, *, restless: bool = False) -> None:
         self.tricks = tricks
         self._ended = False
-        sinks = {q.name: ParquetSink(root / q.name) for q in queries()}
-        super().__init__(root / "ck", tuple(STREAMS.values()), queries(), sinks=sinks, settings=SETTINGS)
+        running = queries(restless=restless)
+        sinks = {q.name: ParquetSink(root / q.name) for q in running}
+        super().__init__(root / "ck", tuple(STREAMS.values()), running, sinks=sinks, settings=SETTINGS)
 
     def end_of_input(self) -> list[BatchSummary]:
         self._ended = True
@@ -178,12 +193,12 @@ _wire: dict[object, tuple[list[pa.RecordBatch], ...]] = {}
 def _rows_by_slot(
     task: SlotTask, run: LocalRun, tables: Mapping[str, pa.Table]
 ) -> tuple[list[pa.RecordBatch], ...]:
-    key = (task.batch if tables else None, task.slots, task.partition_map.site_of_partition)
+    slots_of = task.destinations()
+    key = (task.batch if tables else None, task.slots, slots_of, len(run.sinks))
     if key not in _wire:
         rows = wire_rows(run.loop.layout, run.loop.wire, run.streams, tables)
-        slot_of = task.partition_map.slot_of_partition(task.slots)
-        slots = [slot_of[p] for p in partition_of(rows.column(HASH).to_numpy())]
-        masks = [pa.array([s == slot for s in slots], pa.bool_()) for slot in range(task.slots)]
+        slots = [slots_of[p] for p in partition_of(rows.column(HASH).to_numpy())]
+        masks = [pa.array([slot in s for s in slots], pa.bool_()) for slot in range(task.slots)]
         _wire[key] = tuple(rows.filter(mask).combine_chunks().to_batches() for mask in masks)
     return _wire[key]
 
@@ -200,6 +215,8 @@ class World:
     """Batches until the end of input."""
     ended: bool = False
     """Whether the end of input was declared, and the process lived to see it."""
+    restless: int | None = None
+    """Seed of random adaptation, the same in every life; None is none."""
 
     def session(self, batches: int | None = None, forget: Callable[[], bool] = lambda: False) -> None:
         """One life of the process: start, run batches until all are done or it dies.
@@ -211,8 +228,12 @@ class World:
         forget
             Whether the process dies after a batch returned and before Spark noted it.
         """
+        with restless(self.restless) if self.restless is not None else nullcontext():
+            self._live(batches, forget)
+
+    def _live(self, batches: int | None, forget: Callable[[], bool]) -> None:
         forget_processes_memory()
-        run = CrashRun(self.root, self.tricks)
+        run = CrashRun(self.root, self.tricks, restless=self.restless is not None)
         try:
             while self.done < (self.batches if batches is None else batches):
                 run.batch({}, number=self.done)
@@ -226,10 +247,14 @@ class World:
         finally:
             run.close()
 
+    def expected(self) -> Judged:
+        """What must be there at the end."""
+        return expected(self.batches, restless=self.restless is not None)
+
     def result(self) -> Judged:
         """What is in the sinks and in the dead letters."""
         found: Judged = {}
-        for query in queries():
+        for query in queries(restless=self.restless is not None):
             names = [o.name for o in query.outputs]
             tables = [pq.read_table(f) for f in (self.root / query.name).glob("[!_.]*.parquet")]
             found[query.name] = Counter(
@@ -249,8 +274,8 @@ def crash_and_recover(root: Path, seed: int, *, steps: int) -> int:
     Parameters
     ----------
     steps
-        Changes to the disk of an undisturbed run. Seeds 0 … 4 · steps - 1 stop at each of them in
-        each way; the crashes after the first one are random.
+        Changes to the disk of an undisturbed run. The first crash is at each of them in each way when there
+        are enough seeds; those after it are random. Every tenth seed is a restless run, with its own steps.
 
     Returns
     -------
@@ -260,6 +285,9 @@ def crash_and_recover(root: Path, seed: int, *, steps: int) -> int:
     draw = random.Random(seed)
     tricks = Tricks(draw, rerun=draw.choice([0.0, 0.0, 0.3]), linger=draw.choice([0.0, 0.0, 0.3]))
     world = World(root, tricks, batches=FAULT_BATCHES)
+    if seed % RESTLESS_EVERY == RESTLESS_EVERY - 1:
+        world.restless, world.batches = seed // RESTLESS_EVERY % RESTLESS, RESTLESS_BATCHES
+        steps = _restless_steps(world.restless)
     forgetful = draw.choice([0.0, 0.0, 0.3])
     crashes = 0
     most = draw.choice([1, 1, MAX_CRASHES])
@@ -274,17 +302,23 @@ def crash_and_recover(root: Path, seed: int, *, steps: int) -> int:
             crashes += 1
         crash_at = draw.randint(1, steps // 2) if crashes < most else None
         disk = disk.next_life(crash_at, draw.choice(list(DiskFault)))
-    assert_same(world.result(), expected(FAULT_BATCHES), f"seed {seed}, {crashes} crashes")
+    assert_same(world.result(), world.expected(), f"seed {seed}, {crashes} crashes")
     return crashes
 
 
-def count_steps(root: Path) -> int:
+@cache
+def _restless_steps(seed: int) -> int:
+    with scratch(f"restless-{seed}") as root:
+        return count_steps(root, World(root, batches=RESTLESS_BATCHES, restless=seed))
+
+
+def count_steps(root: Path, world: World | None = None) -> int:
     """Changes to the disk of a run without faults, which must be right, too."""
-    world = World(root, batches=FAULT_BATCHES)
+    world = world or World(root, batches=FAULT_BATCHES)
     disk = Disk(root)
     with often_collected(), failing_disk(disk):
         world.session()
-    assert_same(world.result(), expected(FAULT_BATCHES), "no faults")
+    assert_same(world.result(), world.expected(), "no faults")
     return len(disk.steps)
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from anabranch.exchange.partition_map import partition_of
 from anabranch.plan.layout import HASH
 from anabranch.plan.logical import Query, Stream
-from anabranch.runtime.batch_loop import BatchLoop, BatchSummary
+from anabranch.runtime.batch_loop import BatchLoop, BatchSummary, IsOver
 from anabranch.runtime.catalog import reconcile
 from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.settings import Settings
 from anabranch.runtime.sinks import MemorySink, Sink
+from anabranch.runtime.site_work import is_over
 from anabranch.runtime.slot_task import SlotTask, run_slot
 from anabranch.state import PosixStorage, Storage, newest
 from anabranch.state.fence import acquire
@@ -37,6 +39,7 @@ class LocalRun:
         settings: Settings | None = None,
         storage: Storage | None = None,
         wide_hash_bits: int = 64,
+        is_over: IsOver = is_over,
     ) -> None:
         self.streams = tuple(streams)
         self.sinks: Mapping[str, Sink] = sinks or {q.name: MemorySink() for q in queries}
@@ -53,6 +56,7 @@ class LocalRun:
                 settings=settings or Settings(sites=1, slots=1),
                 sinks=self.sinks,
                 execute=self._execute,
+                is_over=is_over,
             )
         except BaseException:
             self.fence.release()
@@ -90,10 +94,10 @@ class LocalRun:
         rows = wire_rows(
             self.loop.layout, self.loop.wire, self.streams, self._tables, wide_hash_bits=self._bits
         )
+        partitions = partition_of(rows.column(HASH).to_numpy())
         slots_of = task.destinations()
-        slots = [slots_of[p] for p in partition_of(rows.column(HASH).to_numpy())]
         reports = []
         for slot in range(task.slots):
-            mine = rows.filter(pa.array([slot in s for s in slots], pa.bool_()))
-            reports.append(run_slot(task, slot, mine.to_batches()))
+            mine = np.array([slot in s for s in slots_of])[partitions]
+            reports.append(run_slot(task, slot, rows.filter(pa.array(mine)).to_batches()))
         return reports

@@ -12,16 +12,25 @@ from unittest import mock
 from anabranch.adapt.tracks import Migration
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
 from anabranch.plan.migration_cost import Strategy
-from anabranch.plan.tree import Join, Leaf, Plan, parse_plan
+from anabranch.plan.tree import Join, Leaf, Plan, Probe, parse_plan
 from anabranch.runtime.adaptation import Adaptation
 from anabranch.runtime.admission import OPEN, Admission
-from anabranch.runtime.batch_loop import BatchLoop
+from anabranch.runtime.batch_loop import BatchLoop, BatchSummary
 
 
 @contextmanager
 def restless(seed: int, *, rescales: bool = True) -> Iterator[None]:
-    """While it lasts, sessions move partitions about and let rows wait for no reason at all."""
+    """While it lasts, sessions move partitions about and let rows wait for no reason at all.
+
+    What happens in a step depends on the seed and its number only, so that a step repeated after a crash
+    decides the same.
+    """
     rng = random.Random(seed)
+    real_run = BatchLoop._run
+
+    def run(self: BatchLoop, batch: int, step: int, **what: Any) -> BatchSummary:
+        rng.seed(f"{seed} {batch} {step}")
+        return real_run(self, batch, step, **what)
 
     def after(self: Adaptation, batch: int, current: PartitionMap, *_: Any) -> tuple[PartitionMap, tuple[()]]:
         if rescales and rng.random() < 0.2:
@@ -48,6 +57,7 @@ def restless(seed: int, *, rescales: bool = True) -> Iterator[None]:
         return rng.choice(list(Strategy))
 
     with (
+        mock.patch.object(BatchLoop, "_run", run),
         mock.patch.object(Adaptation, "after", after),
         mock.patch.object(Adaptation, "admission", admission),
         mock.patch.object(BatchLoop, "_migrations", migrations),
@@ -57,7 +67,9 @@ def restless(seed: int, *, rescales: bool = True) -> Iterator[None]:
 
 
 def any_plan(rng: random.Random, aliases: Sequence[str]) -> Plan:
-    """Any join tree over some references, cross products included."""
+    """Any plan over some references: trees, cross products included, and probes without state."""
+    if len(aliases) > 2 and rng.random() < 0.2:
+        return Probe(tuple((a, *rng.sample(rest := sorted({*aliases} - {a}), len(rest))) for a in aliases))
     nodes: list[Plan] = [Leaf(alias) for alias in sorted(aliases)]
     while len(nodes) > 1:
         left, right = (nodes.pop(rng.randrange(len(nodes))) for _ in range(2))

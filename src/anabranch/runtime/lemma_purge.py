@@ -1,0 +1,70 @@
+"""The paper's purge rule for parallel tracks, beside our exact one; experiments choose it.
+
+An intermediate row carries the largest time of its members, and leaves a window after that
+(papers/plan-migration.txt, lemma 2.2 and figure 8). So old rows live on in rows they have joined:
+
+    old row ├──── W ────┤            ours: nothing can reach it any more, the track ends
+                    new row joins it ├──── W ────┤   the paper's: now the joined row leaves
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from anabranch.adapt.tracks import Track
+from anabranch.operators.rows import rows_in
+from anabranch.plan.layout import MAX_TIME, OLD
+from anabranch.plan.local_plan import JoinNode, LeafNode, LocalPlan
+from anabranch.runtime.open_blocks import mask_of
+from anabranch.runtime.retention import horizons_of
+from anabranch.runtime.site_work import is_over
+from anabranch.state.block import BlockMeta, map_block
+
+
+class LemmaPurge:
+    """Ends a track when also every intermediate row with an old member has left by its combined time.
+
+    Only when tracks end is the paper's; rows that no result can contain are dropped as ever.
+
+    Parameters
+    ----------
+    directory
+        Where the blocks are.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._newest: dict[Track, dict[str, int]] = {}
+        """Per track and intermediate state, the newest combined time of a row with an old member."""
+        self._seen: set[tuple[Track, str]] = set()
+
+    def __call__(
+        self, plan: LocalPlan, track: Track, blocks: Sequence[BlockMeta], watermarks: Mapping[str, int | None]
+    ) -> bool:
+        self._look_at(plan, track, blocks)
+        if not is_over(plan, track, blocks, watermarks):
+            return False
+        window_us = max(node.window_us for node in plan.nodes() if isinstance(node, LeafNode))
+        horizons = horizons_of([plan], watermarks, {})
+        newest = self._newest.get(track, {})
+        return all(time + window_us < horizons[state] for state, time in newest.items())
+
+    def _look_at(self, plan: LocalPlan, track: Track, blocks: Sequence[BlockMeta]) -> None:
+        """Take note of rows with an old member that the track has made since the last look."""
+        states = {node.state for node in plan.nodes() if isinstance(node, JoinNode)}
+        newest = self._newest.setdefault(track, {})
+        for block in blocks:
+            if block.state not in states or (track, block.name) in self._seen:
+                continue
+            self._seen.add((track, block.name))
+            rows = rows_in(map_block(self._directory, block), mask_of(track.partitions))
+            if OLD not in rows.schema.names:  # made before the newer track began: all old
+                old = rows
+            else:
+                old = rows.filter(rows.column(OLD))
+            if old.num_rows:
+                time = pc.max(old.column(MAX_TIME)).as_py()
+                newest[block.state] = max(time, newest.get(block.state, time))
