@@ -6,7 +6,7 @@ All judgement is in `adapt`; this is the driver of those objects on Spark, as `s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,8 +75,11 @@ class Adaptation:
         site_of = partition_map.as_array().astype(np.int64)
         events += self._plan_memory(batch, partition_map, statistics.state_bytes, site_of)
         self._plan_budgets(statistics, site_of)
-        self._events.extend(event.to_json() for event in events)
         return partition_map, events
+
+    def remember(self, events: Iterable[AdaptEvent]) -> None:
+        """Keep what was decided, for whoever asks later."""
+        self._events.extend(event.to_json() for event in events)
 
     def to_json(self) -> dict[str, Any]:
         """What the manifest must remember."""

@@ -25,6 +25,7 @@ from anabranch.plan.tree import parse_plan
 from anabranch.runtime.adaptation import Adaptation
 from anabranch.runtime.admission import entered_state, is_waiting
 from anabranch.runtime.catalog import Catalog
+from anabranch.runtime.event_log import log_events
 from anabranch.runtime.finality import emissions_of, pending_rows, trims_of, with_input_ended
 from anabranch.runtime.laps import Laps
 from anabranch.runtime.plan_adaptation import PlanAdaptation
@@ -184,6 +185,7 @@ class BatchLoop:
         self._publish_results(manifest)
         if batch % COLLECT_EVERY == 0:
             collect_garbage(self._storage, keep=self._settings.keep_manifests)
+        log_events(self._root, events)
         laps.mark("publish")
         return BatchSummary(manifest, reports, laps.seconds, events=events)
 
@@ -227,7 +229,8 @@ class BatchLoop:
 
     def change(self, **settings: Any) -> None:
         """Change settings from the next boundary on: `sites`, `memory_budget_mb` and the like."""
-        self._settings = self._adaptation.settings = replace(self._settings, **settings)
+        values = [(name, str(value)) for name, value in settings.items()]
+        self._settings = self._adaptation.settings = self._settings.with_values(values)
 
     def migrate(self, query: str, plan: str, site: int | None = None, strategy: str = "moving_state") -> None:
         """Let one site, or all, change to another plan at the next boundary."""
@@ -391,6 +394,7 @@ class BatchLoop:
             lambda track: self._is_over(self._compiler.plan_of(track), track, blocks, held)
         )
         events += track_events(task.batch, self.tracks, tracks, ended)
+        self._adaptation.remember(events)
         return after, tracks, tuple(events)
 
     def _migrations(

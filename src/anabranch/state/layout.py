@@ -8,6 +8,7 @@
     blocks/…                      state, named by manifests
     staged/…                      results and dead letters before they are published
     tmp/…                         files on their way to their final name
+    events.jsonl                  what was decided, and why, for people and tools
 """
 
 from __future__ import annotations
