@@ -10,6 +10,7 @@ from typing import Any
 from unittest import mock
 
 import pyarrow as pa
+from tests.runtime.nasty_runs import bind, rows, stream
 
 from anabranch.adapt.tracks import Migration, Track, Tracks
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
@@ -24,7 +25,6 @@ from anabranch.runtime.sinks import MemorySink
 from anabranch.testing.generated import Batch
 from anabranch.testing.local_run import LocalRun
 from anabranch.testing.oracle_check import accepted_rows, check_rows, expected_rows, scratch
-from tests.runtime.nasty_runs import bind, rows, stream
 
 MS, PT = Strategy.MOVING_STATE, Strategy.PARALLEL_TRACK
 STRATEGIES = [MS, PT]
@@ -60,7 +60,7 @@ def joined(*aliases: str, name: str = "q", window: int = WINDOW) -> Query:
 
 
 def steady_batches(count: int, *, keys: int = 12, per_batch: int = 8) -> list[Batch]:
-    """Every stream goes on by ten a batch; its rows come out of order, inside the lateness, and a few late."""
+    """Every stream goes on by ten a batch; its rows come out of order, a few of them late."""
     found = []
     for number in range(count):
         batch = {}
@@ -75,30 +75,43 @@ def steady_batches(count: int, *, keys: int = 12, per_batch: int = 8) -> list[Ba
 
 
 @contextmanager
-def directed(boundaries: Mapping[int, Boundary], spilled: Mapping[int, frozenset[int]]) -> Iterator[None]:
+def directed(
+    boundaries: Mapping[int, Boundary],
+    spilled: Mapping[int, frozenset[int]],
+    after_steps: Mapping[int, Boundary] | None = None,
+) -> Iterator[None]:
     """While it lasts, sessions change what they are told after a batch, once, and nothing else.
 
-    `spilled` tells by batch which partitions are not in memory; from the end of input on none is.
+    `spilled` tells by batch which partitions are not in memory, and `after_steps` what changes after the
+    first further step of a batch.
     """
-    left = dict(boundaries)
+    left, later = dict(boundaries), dict(after_steps or {})
     at, now = [0], [Boundary()]
 
     def after(self: Adaptation, batch: int, current: PartitionMap, *_: Any, **__: Any) -> Any:
         at[0] = batch + 1
-        told = now[0] = left.pop(batch, Boundary())
+        waiting = left if batch in left else later
+        told = now[0] = waiting.pop(batch, Boundary())
         if told.sites is not None:
             self.settings = replace(self.settings, sites=told.sites)
-        return current.moved(told.moves or {}), ()
+        moves = {p: min(site, current.sites - 1) for p, site in (told.moves or {}).items()}
+        return current.moved(moves), ()
 
     def admission(self: Adaptation) -> Admission:
         held = spilled.get(at[0])
         return OPEN if held is None else Admission({}, held)
 
+    def migrations(*_: Any) -> tuple[Migration, ...]:
+        return now[0].migrations
+
+    def strategy(*_: Any) -> Strategy:
+        return now[0].rebalance
+
     with (
         mock.patch.object(Adaptation, "after", after),
         mock.patch.object(Adaptation, "admission", admission),
-        mock.patch.object(BatchLoop, "_migrations", lambda *_: now[0].migrations),
-        mock.patch.object(BatchLoop, "_strategy", lambda *_: now[0].rebalance),
+        mock.patch.object(BatchLoop, "_migrations", migrations),
+        mock.patch.object(BatchLoop, "_strategy", strategy),
     ):
         yield
 
@@ -131,6 +144,7 @@ def run_directed(
     restarts: Mapping[int, Restart] | None = None,
     spilled: Mapping[int, frozenset[int]] | None = None,
     drained: Callable[[int], bool] = lambda batch: False,
+    after_steps: Mapping[int, Boundary] | None = None,
     ended: bool = True,
 ) -> Told:
     """Run batches; before those in `restarts` the process ends, and another goes on with other settings."""
@@ -139,7 +153,7 @@ def run_directed(
     sinks = {q.name: MemorySink() for q in everyone}
     told = Told({})
     run = LocalRun(root, STREAMS, queries, sinks=sinks, settings=settings)
-    with directed(boundaries, spilled or {}):
+    with directed(boundaries, spilled or {}, after_steps):
         for number, batch in enumerate(batches):
             if number in restarts:
                 run.close()

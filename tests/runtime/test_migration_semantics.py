@@ -5,12 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from anabranch.exchange.partition_map import PARTITIONS
-from anabranch.plan.logical import Query
-from anabranch.plan.migration_cost import Strategy
-from anabranch.runtime.settings import Settings
-from anabranch.testing.generated import Batch
 from tests.runtime.directed_runs import (
     AB_C,
     AB_CD,
@@ -37,6 +31,12 @@ from tests.runtime.directed_runs import (
     swapped,
 )
 from tests.runtime.nasty_runs import bind, rows
+
+from anabranch.exchange.partition_map import PARTITIONS
+from anabranch.plan.logical import Query
+from anabranch.plan.migration_cost import Strategy
+from anabranch.runtime.settings import Settings
+from anabranch.testing.generated import Batch
 
 THREE, FOUR = joined("a", "b", "c"), joined("a", "b", "c", "d")
 STEADY = steady_batches(9)
@@ -91,7 +91,8 @@ def test_partitions_move_between_sites_with_different_plans(
         assert told.rebuilt[3]
         assert told.rebuilt[5]
     else:
-        assert {(t.site, t.plan) for t in told.ending(2)} == {(0, str(told.tracks[2].plans["q"][0])), (1, other)}
+        first = told.tracks[2].plans["q"][0]
+        assert {(t.site, t.plan) for t in told.ending(2)} == {(0, first), (1, other)}
 
 
 @pytest.mark.parametrize("settings", SLOTS)
@@ -179,18 +180,25 @@ PROTOCOLS = [
     pytest.param({2: everywhere(BC_A, PT)}, id="parallel track"),
     pytest.param({0: Boundary((migration(BC_A, MS, site=1),)), 2: swapped(MS)}, id="MSLB"),
     pytest.param({0: Boundary((migration(BC_A, MS, site=1),)), 2: swapped(PT)}, id="PTLB"),
-    pytest.param({2: everywhere(BC_A, PT), 3: everywhere(AC_B, MS), 4: swapped(PT)}, id="one after the other"),
+    pytest.param({2: everywhere(BC_A, PT), 3: everywhere(AC_B, MS), 4: swapped(PT)}, id="one by one"),
 ]
 
 
 @pytest.mark.parametrize("boundaries", PROTOCOLS)
-@pytest.mark.parametrize("sites", [2, 1, 5])
-def test_a_restart_between_any_two_batches_of_a_protocol(boundaries: dict[int, Boundary], sites: int) -> None:
-    for number in range(2, 8):
-        other = replace(TWO_SLOTS, sites=sites)
+def test_a_restart_between_any_two_batches_of_a_protocol(boundaries: dict[int, Boundary]) -> None:
+    for number in range(3, 6):
         check_directed(
-            [THREE], STEADY, boundaries, settings=TWO_SLOTS, restarts={number: ([THREE], other)}
+            [THREE], STEADY, boundaries, settings=TWO_SLOTS, restarts={number: ([THREE], TWO_SLOTS)}
         )
+
+
+@pytest.mark.parametrize("boundaries", PROTOCOLS)
+@pytest.mark.parametrize("sites", [1, 5])
+def test_a_restart_with_another_number_of_sites(boundaries: dict[int, Boundary], sites: int) -> None:
+    # Before batch 3 what moving state has to rebuild is still to be done, and not by the same plans.
+    for number in (3, 4):
+        again = ([THREE], replace(TWO_SLOTS, sites=sites))
+        check_directed([THREE], STEADY, boundaries, settings=TWO_SLOTS, restarts={number: again})
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -209,7 +217,7 @@ def test_sites_come_and_go_while_tracks_end(before: int, after: int, strategy: S
 @pytest.mark.parametrize("boundaries", PROTOCOLS)
 def test_a_query_is_removed_and_another_added_while_a_protocol_runs(boundaries: dict[int, Boundary]) -> None:
     other = joined("a", "c", "b", name="other", window=12)
-    for number in (3, 4):
+    for number in (3,):
         check_directed(
             [THREE, other],
             STEADY,
@@ -246,31 +254,42 @@ def test_a_query_that_exceeds_its_quota_ends_alone_while_its_protocol_runs(
 
 
 @pytest.mark.parametrize("boundaries", PROTOCOLS)
-@pytest.mark.parametrize("settings", SLOTS)
-def test_spilled_partitions_take_part_in_a_protocol(
-    boundaries: dict[int, Boundary], settings: Settings
-) -> None:
+def test_spilled_partitions_take_part_in_a_protocol(boundaries: dict[int, Boundary]) -> None:
     even = frozenset(range(0, PARTITIONS, 2))
     for held in (
         {3: EVERY_PARTITION},
         {3: even, 4: EVERY_PARTITION - even},
-        {n: even for n in range(1, 7)},
+        dict.fromkeys(range(1, 7), even),
     ):
-        check_directed([THREE], STEADY, boundaries, settings=settings, spilled=held)
+        check_directed([THREE], STEADY, boundaries, settings=TWO_SLOTS, spilled=held)
 
 
 @pytest.mark.parametrize("boundaries", PROTOCOLS)
-@pytest.mark.parametrize("settings", SLOTS)
 def test_waiting_rows_are_drained_and_the_input_ends_while_a_protocol_runs(
-    boundaries: dict[int, Boundary], settings: Settings
+    boundaries: dict[int, Boundary],
 ) -> None:
-    held = {n: EVERY_PARTITION for n in (2, 3)}
-    # As at the end of a run that goes on later: further steps of a batch, after which tracks may change.
-    for last in range(2, 6):
+    counts = bind(STREAMS, n="SELECT k, count(*) AS n FROM a [RANGE 9 MICROSECONDS] GROUP BY k")
+    for last in (3, 4):
         check_directed(
-            [THREE],
+            [THREE, *counts],
             STEADY[: last + 1],
             boundaries,
-            settings=settings,
-            spilled={n: h for n, h in held.items() if n <= last},
+            settings=TWO_SLOTS,
+            spilled=dict.fromkeys(range(2, last + 1), EVERY_PARTITION),
         )
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_plans_change_between_the_steps_that_drain_a_batch(strategy: Strategy) -> None:
+    # All rows of the first batches wait; they enter in further steps of batch 2, which change plans too, and
+    # a newer track whose elder had no rows at all takes them: what it made in a step is there to be moved.
+    for held in (range(3), range(1, 3)):
+        told = check_directed(
+            [THREE],
+            STEADY[:7],
+            {2: everywhere(BC_A, PT), 3: everywhere(AC_B, MS)},
+            spilled=dict.fromkeys(held, EVERY_PARTITION),
+            drained=lambda batch: batch == 2,
+            after_steps={2: everywhere(AB_C, strategy)},
+        )
+        assert told.results["q"].num_rows

@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
+from anabranch.bench.adapt import SITES, AdaptCost
 from anabranch.bench.empty import EmptyBatches
 from anabranch.bench.engine_run import WARM_UP_BATCHES, EngineRun, Skipped
 from anabranch.bench.join import JoinBench, JoinResult
@@ -100,6 +101,28 @@ def empty_table(result: EmptyBatches) -> Table:
     return table
 
 
+def adapt_table(result: AdaptCost) -> Table:
+    table = Table(title=f"Adaptation, {SITES} sites", title_justify="left")
+    table.add_column("")
+    table.add_column("", justify="right")
+    rows = (
+        ("uniform three-way join, policies on: median batch", f"{result.on_ms:,.0f} ms"),
+        ("  off", f"{result.off_ms:,.0f} ms"),
+        ("  on ÷ off", f"{result.ratio:.3f} ×"),
+        ("  CPU time of all sites, on ÷ off", f"{result.busy_overhead:.3f} ×"),
+        ("shifting load: moves", f"{result.moves}"),
+        ("  batches in which something has moved ÷ the others", f"{result.moving:.2f} ×"),
+        (
+            "  batches until balanced, at the start and after a shift",
+            ", ".join(map(str, result.batches_to_balance)),
+        ),
+        ("  moves undone while the load was steady", f"{result.undone}"),
+    )
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
 def memory_table(result: StateMemory) -> Table:
     worker = result.at_end
     table = Table(
@@ -144,7 +167,7 @@ def join_json(bench: JoinBench, results: Sequence[JoinResult]) -> dict[str, Any]
     }
 
 
-def plain_json(name: str, result: WindowScale | EmptyBatches | StateMemory) -> dict[str, Any]:
+def plain_json(name: str, result: WindowScale | EmptyBatches | StateMemory | AdaptCost) -> dict[str, Any]:
     """A measurement that is one dataclass, its ratio included."""
     found = {"bench": name, "machine": machine(), **dataclasses.asdict(result)}
     return found if isinstance(result, StateMemory) else found | {"ratio": result.ratio}

@@ -113,6 +113,26 @@ def empty(
 
 
 @bench.command()
+def adapt(
+    rows: Annotated[int, typer.Option(help="Rows per stream and micro-batch.", min=100)] = 20_000,
+    batches: Annotated[int, typer.Option(help="Micro-batches per turn.", min=9)] = 24,
+    rounds: Annotated[int, typer.Option(help="Turns with the policies on and off.", min=1)] = 2,
+    json_file: JsonFile = None,
+    scratch: Scratch = None,
+    conf: Conf = None,
+    debug: Debug = False,
+) -> None:
+    """Measure what adaptation costs on a uniform load, and how fast it answers a shift."""
+    with telling(debug=debug), _bench(scratch, conf, debug=debug) as (spark, folder, console):
+        from anabranch.bench.adapt import run_adapt
+        from anabranch.bench.report import adapt_table, plain_json
+
+        result = run_adapt(spark, folder, rows=rows, batches=batches, rounds=rounds)
+        console.print(adapt_table(result))
+        _write(json_file, plain_json("adapt", result))
+
+
+@bench.command()
 def memory(
     rows: Annotated[
         int, typer.Option(help="Rows of state to reach, both streams together.", min=1000)

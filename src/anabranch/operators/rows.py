@@ -77,7 +77,8 @@ class RowSet:
 
     def _build_index(self, index: tuple[str, ...], times: Int64s) -> tuple[Int64s, Rows32]:
         columns = [self.batch.column(name) for name in index]
-        hashes = combine_hashes([c.fill_null(0).to_numpy(zero_copy_only=False) for c in columns])
+        filled = [c.fill_null(0) if c.null_count else c for c in columns]  # filling nothing is slow, too
+        hashes = combine_hashes([c.to_numpy(zero_copy_only=False) for c in filled])
         order = order_by_hash(hashes, times)
         if any(c.null_count for c in columns):  # NULL equals nothing
             valid = np.logical_and.reduce([c.is_valid().to_numpy(zero_copy_only=False) for c in columns])
@@ -112,4 +113,5 @@ def concat_rows(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 def equal_or_unknown_false(left: pa.Array, right: pa.Array) -> pa.Array:
     """Element-wise equality; NULL is not equal to anything."""
-    return pc.fill_null(pc.equal(left, right), False)
+    same = pc.equal(left, right)
+    return pc.fill_null(same, False) if same.null_count else same

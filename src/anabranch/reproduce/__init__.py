@@ -6,6 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from anabranch.errors import AnabranchError, ConfigError
+from anabranch.reproduce.cape_exact import cape_exact
+from anabranch.reproduce.cape_fig9 import cape_fig9
+from anabranch.reproduce.cape_fig10 import cape_fig10, cape_fig11
+from anabranch.reproduce.cape_fig12 import cape_fig12
+from anabranch.reproduce.cape_fig13 import cape_fig13, cape_fig14, cape_fig15, cape_fig16
+from anabranch.reproduce.cape_reorder import cape_reorder
 from anabranch.reproduce.flux_live import flux_live
 from anabranch.reproduce.flux_memory import flux_memory
 from anabranch.sim.experiments.flux_fig3 import flux_fig3
@@ -32,6 +38,16 @@ EXPERIMENTS: dict[str, Experiment] = {
     "flux-fig15": flux_fig15,
     "flux-live": flux_live,
     "flux-memory": flux_memory,
+    "cape-fig9": cape_fig9,
+    "cape-fig10": cape_fig10,
+    "cape-fig11": cape_fig11,
+    "cape-fig12": cape_fig12,
+    "cape-fig13": cape_fig13,
+    "cape-fig14": cape_fig14,
+    "cape-fig15": cape_fig15,
+    "cape-fig16": cape_fig16,
+    "cape-exact": cape_exact,
+    "cape-reorder": cape_reorder,
 }
 
 

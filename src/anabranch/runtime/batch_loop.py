@@ -380,12 +380,15 @@ class BatchLoop:
         tracks = self.tracks.rebuilt()
         if after != before:
             tracks = self._moved(tracks, before, after, self._strategy(reports, before, after), batch)
-        for change in self._migrations(task.batch, reports, streams, events):
+        wished, self._wishes = self._wishes, []
+        for change in (*wished, *self._migrations(task.batch, reports, streams, events)):
             if change.query not in tracks.plans or change.site >= after.sites:
                 continue
             if partitions_of(before, change.site) != partitions_of(after, change.site):
                 message = f"{change.plan} at site {change.site} has to wait: partitions of the site move"
                 events.append(AdaptEvent(task.batch, EventKind.PLAN_POSTPONED, message))
+                if change in wished:  # the policy will propose again what it still wants
+                    self._wishes.append(change)
                 continue
             tracks = tracks.migrated(change, partitions_of(after, change.site), batch)
         watermarks = {s.name: s.watermark for s in streams}
@@ -403,9 +406,8 @@ class BatchLoop:
         reports: Sequence[SlotReport],
         streams: Sequence[StreamState],
         events: list[AdaptEvent],
-    ) -> list[Migration]:
-        """What users and the plan policy want to change; the policy's reasons go to the events."""
-        wished, self._wishes = self._wishes, []
+    ) -> tuple[Migration, ...]:
+        """What the plan policy wants to change; its reasons go to the events."""
         known = {s.name: s.max_ts for s in self.manifest.streams} if self.manifest else {}
         passed = [
             s.max_ts - t for s in streams if s.max_ts is not None and (t := known.get(s.name)) is not None
@@ -415,7 +417,7 @@ class BatchLoop:
             batch, self.tracks, sites, max(passed, default=0) / 1e6, self._adaptation.settings.migration
         )
         events += reasons
-        return [*wished, *proposed]
+        return proposed
 
     def _strategy(self, reports: Sequence[SlotReport], before: PartitionMap, after: PartitionMap) -> Strategy:
         """How partitions change sites where plans differ."""
@@ -424,9 +426,9 @@ class BatchLoop:
             busy[site.site] = site.busy_s
         longest = max(busy) or 1.0
         shares = [seconds / longest for seconds in busy]
-        return self._plans.rebalancing(
-            self.tracks, before, after, shares, self._adaptation.settings.rebalance
-        )
+        settings = self._adaptation.settings
+        copies = settings.isolation == "per_site"
+        return self._plans.rebalancing(self.tracks, before, after, shares, settings.rebalance, copies=copies)
 
     def _stream_states(self, reports: Sequence[SlotReport]) -> tuple[StreamState, ...]:
         known = {s.name: s for s in self.manifest.streams} if self.manifest else {}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -12,6 +13,8 @@ class Event:
     kind: str
     """A word to filter by: `started`, `replayed`, `query_failed`, `compacted`."""
     message: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """The numbers behind the message."""
 
     def to_json(self) -> dict[str, Any]:
-        return {"batch": self.batch, "kind": self.kind, "message": self.message}
+        return {"batch": self.batch, "kind": self.kind, "message": self.message, **self.data}

@@ -61,10 +61,8 @@ class LemmaPurge:
                 continue
             self._seen.add((track, block.name))
             rows = rows_in(map_block(self._directory, block), mask_of(track.partitions))
-            if OLD not in rows.schema.names:  # made before the newer track began: all old
-                old = rows
-            else:
-                old = rows.filter(rows.column(OLD))
+            # Without the column they were made before the newer track began: all are old.
+            old = rows.filter(rows.column(OLD)) if OLD in rows.schema.names else rows
             if old.num_rows:
                 time = pc.max(old.column(MAX_TIME)).as_py()
                 newest[block.state] = max(time, newest.get(block.state, time))

@@ -35,6 +35,8 @@ from anabranch.runtime.reports import JoinReport, SiteReport
 
 EVALUATE_EVERY = 2
 """Batches between two looks for a better plan."""
+USUAL_COPY_S = 2e-7
+"""Seconds to copy a row of state, at each end, before any was copied."""
 
 
 class PlanAdaptation:
@@ -55,6 +57,7 @@ class PlanAdaptation:
         self._state = PlanPolicyState.from_json(
             [m for m in remembered.get("policy", ()) if m["query"] in self._queries]
         )
+        self._copied_rows, self._copy_s = remembered.get("copied", (0.0, 0.0))
         calibration = remembered.get("calibration")
         self._calibration = Calibration() if calibration is None else Calibration.from_json(calibration)
 
@@ -62,6 +65,11 @@ class PlanAdaptation:
     def costs(self) -> UnitCosts:
         """What work takes here, as far as it was observed."""
         return self._calibration.unit_costs()
+
+    @property
+    def copy_row_s(self) -> float:
+        """Seconds to copy a row of state, at each end, as far as it was observed."""
+        return self._copy_s / self._copied_rows / 2 if self._copied_rows else USUAL_COPY_S
 
     def after(
         self, batch: int, tracks: Tracks, reports: Sequence[SiteReport], elapsed_s: float, wish: str
@@ -75,6 +83,8 @@ class PlanAdaptation:
         wish
             The user's: `auto`, `moving_state`, `parallel_track` or `off`.
         """
+        self._copied_rows += sum(r.copied_rows for r in reports)
+        self._copy_s += sum(r.copy_s for r in reports)
         if not any(r.joins for r in reports) or elapsed_s <= 0:
             return (), ()
         observed: dict[tuple[int, str], float] = {}
@@ -99,7 +109,14 @@ class PlanAdaptation:
         return migrations, tuple(_told(batch, proposal) for proposal in proposals)
 
     def rebalancing(
-        self, tracks: Tracks, before: PartitionMap, after: PartitionMap, busy: Sequence[float], wish: str
+        self,
+        tracks: Tracks,
+        before: PartitionMap,
+        after: PartitionMap,
+        busy: Sequence[float],
+        wish: str,
+        *,
+        copies: bool = False,
     ) -> Strategy:
         """How partitions that move are to change sites: the user's wish, or what is predicted to be cheaper.
 
@@ -107,6 +124,8 @@ class PlanAdaptation:
         ----------
         busy
             Per site the share of its time that it is busy.
+        copies
+            Whether state that moves is copied, because sites share nothing.
         """
         if wish in ("mslb", "ptlb"):
             return Strategy.MOVING_STATE if wish == "mslb" else Strategy.PARALLEL_TRACK
@@ -116,7 +135,17 @@ class PlanAdaptation:
                 continue
             share = moved.bit_count() / partitions_of(before, source).bit_count()
             for query, plans in tracks.plans.items():
-                for strategy, seconds in self._relocations(query, plans, source, target, share, busy):
+                if plans[source] == plans[target] and not copies:
+                    continue
+                move = Relocation(
+                    parse_plan(plans[source]),
+                    parse_plan(plans[target]),
+                    share,
+                    busy[source],
+                    busy[target],
+                    self.copy_row_s if copies else 0.0,
+                )
+                for strategy, seconds in self._relocations(query, source, move):
                     cost[strategy] += seconds
         parallel = cost[Strategy.PARALLEL_TRACK] < cost[Strategy.MOVING_STATE]
         return Strategy.PARALLEL_TRACK if parallel else Strategy.MOVING_STATE
@@ -127,6 +156,7 @@ class PlanAdaptation:
             "edges": self._edges.to_json(),
             "policy": self._state.to_json(),
             "calibration": self._calibration.to_json(),
+            "copied": [self._copied_rows, self._copy_s],
         }
 
     def _view(
@@ -151,20 +181,15 @@ class PlanAdaptation:
             migrating=any(t.query == query and t.site == site for t in tracks.ending),
         )
 
-    def _relocations(
-        self, query: str, plans: Sequence[str], source: int, target: int, share: float, busy: Sequence[float]
-    ) -> list[tuple[Strategy, float]]:
+    def _relocations(self, query: str, source: int, move: Relocation) -> list[tuple[Strategy, float]]:
         routed = self._queries.get(query)
-        if routed is None or plans[source] == plans[target]:
+        if routed is None:
             return []
         statistics = self._edges.join_statistics(
             source, query, graph=routed.graph, windows_s=window_seconds(routed.query)
         )
         if statistics is None:
             return []
-        move = Relocation(
-            parse_plan(plans[source]), parse_plan(plans[target]), share, busy[source], busy[target]
-        )
         graph, costs = routed.graph, self.costs
         moving = moving_state_relocation(move, graph=graph, statistics=statistics, costs=costs)
         parallel = parallel_track_relocation(

@@ -82,7 +82,7 @@ class Run:
             self.events.append(
                 Event(batch, "replayed", "committed before a restart; its results are published")
             )
-        self.events += [Event(batch, str(e.kind), e.message) for e in summary.events]
+        self.events += [Event(batch, str(e.kind), e.message, e.data) for e in summary.events]
         for query in summary.manifest.queries:
             if query.failure and query.name not in failed_before:
                 self.events.append(Event(batch, "query_failed", query.failure))

@@ -16,18 +16,26 @@ MBIT = MB / 8
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Flux, section 3: 45 ± 3 µs of CPU per row, a disk with 20 MB/s and 5 ms seeks, 1 GB of memory."""
+    """Flux, section 3: 45 ± 3 µs of CPU per row, a disk with 20 MB/s and 5 ms seeks, 1 GB of memory.
+
+    Attributes
+    ----------
+    run_bytes
+        Input of a spilled partition is written in runs of this size, each with a seek (section 6.1: "random
+        I/Os while spilling runs"). The paper does not give it; figure 15 shows what depends on it.
+    """
 
     row_s: float = 45e-6
     row_spread_s: float = 3e-6
     memory_bytes: float = 1.024 * GB
     disk_bytes_per_s: float = 20 * MB
     seek_s: float = 0.005
+    run_bytes: float = 64_000
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Flux, sections 3 and 5.4: two 1 KB packets under way per connection; limits for moving state."""
+    """Flux, sections 3 and 5.4: two 1 KB packets of 80-byte rows per connection; limits for moving state."""
 
     rows_per_connection: int = 24
     rows_per_packet: int = 12

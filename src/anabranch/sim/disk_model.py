@@ -13,8 +13,6 @@ from anabranch.adapt.statistics import Flags, Floats, Ints, sum_by_site
 from anabranch.sim.cluster import Machine
 
 ROW_BYTES = 80
-RUN_BYTES = 64_000
-"""Input of a spilled partition is written in runs of this size, each with a seek."""
 
 
 class DiskModel:
@@ -85,7 +83,7 @@ class DiskModel:
         self.spooled += rows
         self.spooled_since += rows * now
         written = sum_by_site(rows, site_of, sites) * ROW_BYTES
-        per_byte = 1 / self._machine.disk_bytes_per_s + self._machine.seek_s / RUN_BYTES
+        per_byte = 1 / self._machine.disk_bytes_per_s + self._machine.seek_s / self._machine.run_bytes
         return np.asarray(written * per_byte)
 
     def take_spooled(self, rows: Ints, now: float) -> float:

@@ -55,6 +55,7 @@ class Exchange:
         """Rows in the skew buffer."""
         self.under_way: Ints = np.zeros(len(shares), np.int64)
         """Rows in the connections that their site can take."""
+        self._sent: Ints = np.zeros(len(shares), np.int64)
         self.produced = 0
 
     def warm_up(self, site_of: Ints, sites: int) -> None:
@@ -67,19 +68,22 @@ class Exchange:
         self._send(site_of, sites, stalled)
         self._produce(self._producible(site_of, sites, stalled))
         self._send(site_of, sites, stalled)
+        self.under_way += self._sent if self._packets is None else self._packets.add(self._sent, site_of)
+        self._sent = np.zeros_like(self._sent)
 
     def _room(self, site_of: Ints, sites: int) -> Floats:
-        return self._connection_rows - sum_by_site(self.under_way + self._open(), site_of, sites)
+        return self._connection_rows - sum_by_site(self._in_connections(), site_of, sites)
 
-    def _open(self) -> Ints | int:
-        return 0 if self._packets is None else self._packets.open
+    def _in_connections(self) -> Ints:
+        rows = self.under_way + self._sent
+        return rows if self._packets is None else rows + self._packets.open
 
     def _send(self, site_of: Ints, sites: int, stalled: Flags) -> None:
         sent = self._buffer.admit(
             self.waiting, self._room(site_of, sites), site_of, stalled=stalled, phase=self._rng.random()
         )
         self.waiting -= sent
-        self.under_way += sent if self._packets is None else self._packets.add(sent, site_of)
+        self._sent += sent
 
     def flush(self, site: int, site_of: Ints) -> None:
         """Send packets to a site although they are not full."""
@@ -114,7 +118,7 @@ class Exchange:
             self.produced += rows
 
     def rows_inside(self) -> int:
-        return int((self.waiting + self.under_way + self._open()).sum())
+        return int((self.waiting + self._in_connections()).sum())
 
 
 class _RowSource:

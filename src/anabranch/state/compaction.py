@@ -54,7 +54,8 @@ def plan_compaction(
             continue
         groups = defaultdict(list)
         for block in state_blocks:
-            groups[_company(block, bucket_us, fences, separate_slots=separate_slots)].append(block)
+            company = company_of(block, bucket_us, fences)
+            groups[(*company, block.slot if separate_slots else 0)].append(block)
         plan += [merge for group in groups.values() if (merge := _choose(group))]
     return tuple(plan)
 
@@ -66,13 +67,11 @@ def _by_state(blocks: Iterable[BlockMeta]) -> Iterable[list[BlockMeta]]:
     return states.values()
 
 
-def _company(
-    block: BlockMeta, bucket_us: int | None, fences: Sequence[int], *, separate_slots: bool
-) -> tuple[int, ...]:
-    """Return what two blocks must have in common to be merged."""
+def company_of(block: BlockMeta, bucket_us: int | None, fences: Sequence[int]) -> tuple[int, ...]:
+    """Return what two blocks must have in common to be merged; `fences` in ascending order."""
     bucket = 0 if bucket_us is None else block.max_ts // bucket_us
     sides = bisect_right(fences, block.batch), bisect_right(fences, block.last_batch)
-    return (bucket, *sides, block.slot if separate_slots else 0)
+    return (bucket, *sides)
 
 
 def _choose(group: Sequence[BlockMeta]) -> Group | None:

@@ -83,7 +83,7 @@ class _StreamRows:
             tags = np.where(taken, row_tag(source.id, first=False), row_tag(source.id, first=True))
             pieces.append(self._piece(wire, tags, times, self._hash(source, times), wanted, source))
             taken |= wanted
-        spread = _mix_longs(times)
+        spread = mix_longs(times)
         ticks = self.valid & ~taken
         for tag, kept in ((tick_tag(self.index), ticks), (dead_tag(self.index), ~self.valid)):
             pieces.append(self._piece(wire, np.full(len(times), tag), times, spread, kept))
@@ -127,7 +127,7 @@ class _StreamRows:
         if source.route.keys:
             return combine_hashes([self._hash_key(f) for f in source.route.keys])
         if source.route.pin is None:
-            return _mix_longs(times)
+            return mix_longs(times)
         return np.full(len(times), source.route.pin, dtype=np.int64)
 
     def _hash_key(self, field: Field) -> Int64s:
@@ -136,7 +136,7 @@ class _StreamRows:
             shift = 64 - self.bits
             values = [xxhash.xxh3_64_intdigest(str(v).encode()) >> shift << shift for v in key.to_pylist()]
             return np.array(values, dtype=np.uint64).view(np.int64)
-        return _mix_longs(key.fill_null(0).to_numpy(zero_copy_only=False).view(np.int64))
+        return mix_longs(key.fill_null(0).to_numpy(zero_copy_only=False).view(np.int64))
 
     def _key(self, field: Field) -> pa.Array:
         values = _to_lane(self._field(field))
@@ -197,7 +197,7 @@ def _to_lane(values: pa.Array) -> pa.Array:
     return values.cast(pa.float64()) if pa.types.is_floating(kind) else values
 
 
-def _mix_longs(values: Any) -> Int64s:
+def mix_longs(values: Any) -> Int64s:
     """A bijection of 64-bit values, as Spark's xxhash64 is on longs."""
     with np.errstate(over="ignore"):
         x = np.ascontiguousarray(values).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)

@@ -43,7 +43,8 @@ def restless(seed: int, *, rescales: bool = True) -> Iterator[None]:
         if rng.random() < 0.4:
             return OPEN
         spilled = frozenset(p for p in range(PARTITIONS) if rng.random() < 0.3)
-        return Admission({0: rng.randint(1, 5)} if rng.random() < 0.5 else {}, spilled)
+        budgets = {site: rng.randint(1, 5) for site in range(9) if rng.random() < 0.4}
+        return Admission(budgets if rng.random() < 0.5 else {}, spilled)
 
     def migrations(self: BatchLoop, *_: Any) -> list[Migration]:
         return [

@@ -46,7 +46,7 @@ def session_of(seed: int, *, batches: int = 10) -> Case:
 
 
 def _join(draw: random.Random, name: str, aliases: str) -> Query:
-    sources = ", ".join(f"{a} [RANGE {draw.choice((9, 15, 21))} MICROSECONDS]" for a in aliases)
+    sources = ", ".join(f"{a} [RANGE {draw.choice((9, 21, 40))} MICROSECONDS]" for a in aliases)
     keys = " AND ".join(f"{aliases[0]}.k = {a}.k" for a in aliases[1:])
     outputs = ", ".join(f"{a}.id AS {a}" for a in aliases)
     return bind_query(
@@ -55,7 +55,8 @@ def _join(draw: random.Random, name: str, aliases: str) -> Query:
 
 
 def _settings(draw: random.Random) -> Settings:
-    return Settings(sites=draw.choice((2, 3, 5)), slots=draw.choice((1, 2, 3)), max_blocks=draw.choice((0, 1)))
+    sites, slots = draw.choice((2, 3, 5)), draw.choice((1, 2, 3))
+    return Settings(sites=sites, slots=slots, max_blocks=draw.choice((0, 1)))
 
 
 def _batch(draw: random.Random, number: int) -> Batch:
@@ -64,7 +65,8 @@ def _batch(draw: random.Random, number: int) -> Batch:
 
 def _rows(draw: random.Random, number: int) -> pa.Table:
     size = draw.choice((0, 4, 6, 8))
-    times = [START_US + max(0, STEP_US * number + draw.randint(-LATENESS_US - 2, STEP_US)) for _ in range(size)]
+    begun = STEP_US * number
+    times = [START_US + max(0, begun + draw.randint(-LATENESS_US - 2, STEP_US)) for _ in range(size)]
     return pa.table(
         {
             "id": pa.array(range(100 * number, 100 * number + size), pa.int32()),

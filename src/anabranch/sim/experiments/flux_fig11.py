@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -16,10 +18,11 @@ from anabranch.sim.experiments.flux_setups import (
     our_hybrid,
     published_memory,
     run,
+    seeds,
     small_cluster,
 )
 from anabranch.sim.experiments.picture import Chart, draw
-from anabranch.sim.experiments.result import Check, Result, Table, at_least, at_most
+from anabranch.sim.experiments.result import Cell, Check, Result, Spread, Table, at_least, at_most, between
 from anabranch.sim.trace import Trace
 
 SHORT_SITE = 7
@@ -27,17 +30,47 @@ MEMORY_LEFT = 512 * MB
 """Of a site that has lost the other half."""
 
 
+COUNTS = (0, 1, 15, 16, 24)
+STEADY_S = (160.0, 200.0)
+"""Steady state: this part of the run."""
+ROTATING = 1 / 3 + 0.03
+"""What a site with something on disk can do at most: section 6.3 has 0.9 s from one partition to the next, of
+which writing one (6 MB at 20 MB/s) and reading the other take 0.6 s. And 3 %, as in claims.md."""
+
+
+@dataclass(frozen=True, slots=True)
+class Halved:
+    """The runs of figures 11 and 12 under one seed."""
+
+    calm: Trace
+    static: Trace
+    paper: Trace
+    ours: Trace
+
+
+LABELS = (("static", "static"), ("paper", "memory policy as published"), ("ours", "our hybrid policy"))
+
+
 def flux_fig11(out: Path, *, quick: bool = False) -> Result:
     """Throughput while one site's memory is halved at t = 1 s."""
-    calm, runs, until = _halved(quick)
-    unloaded = calm.mean_throughput(until - 10)
-    ends = {label: trace.mean_throughput(until - 10) for label, trace in runs.items()}
+    sites, until = _size(quick)
+    runs = [measure_fig11(seed, sites=sites, until=until) for seed in seeds(quick=quick)]
+
+    def kept(trace: Callable[[Halved], Trace]) -> Spread:
+        return Spread.of(
+            trace(r).mean_throughput(until - 10) / r.calm.mean_throughput(until - 10) for r in runs
+        )
+
     rows = tuple(
-        (label, ends[label], ends[label] / unloaded, len(t.moves), t.last_move_s(), t.spilled_at_end)
-        for label, t in runs.items()
+        _halved_row(label, [(getattr(r, name), r.calm) for r in runs], until) for name, label in LABELS
     )
+    first = runs[0]
     chart = Chart(
-        "t (s)", "rows/s", calm.seconds, {k: t.throughput for k, t in runs.items()}, {"unloaded": unloaded}
+        "t (s)",
+        "rows/s",
+        first.calm.seconds,
+        {label: getattr(first, name).throughput for name, label in LABELS},
+        {"unloaded": first.calm.mean_throughput(until - 10)},
     )
     columns = (
         "partitioning",
@@ -47,155 +80,239 @@ def flux_fig11(out: Path, *, quick: bool = False) -> Result:
         "last move (s)",
         "on disk at the end",
     )
-    static, paper, ours = runs.values()
-    back = 0.98 * _left_to_gain(8 if quick else SITES, 1)  # 0.97 with the paper's 32 sites
+    # 6.3: "reaches the unloaded case"; arrived means within 3 %, as in claims.md for figure 7. On the 8 sites
+    # of the test, the other seven have too much more to do for that, and 3 % is counted from what they can.
+    back = 0.97 * (_left_to_gain(sites, 1) if quick else 1.0)
     return Result(
         "flux-fig11",
         "memory of one site halved: throughput",
         Table(columns, rows),
         (
-            at_most("static stays slow: ÷ unloaded", static.mean_throughput(until - 10) / unloaded, 0.6),
-            at_least(
-                "the memory policy returns: ÷ unloaded", paper.mean_throughput(until - 10) / unloaded, back
+            # 6.3: "at a much reduced rate, because it is cycling through the on-disk partitions".
+            at_most("static stays slow: ÷ unloaded", kept(lambda r: r.static), ROTATING),
+            at_least("the memory policy returns: ÷ unloaded", kept(lambda r: r.paper), back),
+            at_least("our hybrid policy, too", kept(lambda r: r.ours), back),
+            # 6.3: "once all the partitions are in memory".
+            at_most(
+                "partitions on disk at the end",
+                Spread.of(r.paper.spilled_at_end + r.ours.spilled_at_end for r in runs),
+                0,
             ),
-            at_least("our hybrid policy, too", ours.mean_throughput(until - 10) / unloaded, back),
-            at_most("everything is in memory again", paper.spilled_at_end + ours.spilled_at_end, 0),
         ),
         draw(chart, out / "flux-fig11.png"),
     )
 
 
+def _halved_row(label: str, runs: list[tuple[Trace, Trace]], until: float) -> tuple[Cell, ...]:
+    ends = [(t.mean_throughput(until - 10), calm.mean_throughput(until - 10)) for t, calm in runs]
+    return (
+        label,
+        Spread.of(end for end, _ in ends),
+        Spread.of(end / calm for end, calm in ends),
+        Spread.of(len(t.moves) for t, _ in runs),
+        Spread.of(t.last_move_s() for t, _ in runs),
+        Spread.of(t.spilled_at_end for t, _ in runs),
+    )
+
+
 def flux_fig12(out: Path, *, quick: bool = False) -> Result:
     """Latency in the same runs."""
-    calm, runs, until = _halved(quick)
-    in_memory = calm.mean_latency(until - 10)
+    sites, until = _size(quick)
+    runs = [measure_fig11(seed, sites=sites, until=until) for seed in seeds(quick=quick)]
+
+    def later(name: str) -> Spread:
+        ends = [(getattr(r, name).mean_latency(until - 10), r.calm.mean_latency(until - 10)) for r in runs]
+        return Spread.of(end / calm for end, calm in ends)
+
     rows = tuple(
         (
             label,
-            max(t.latency_s) * 1e3,
-            t.mean_latency(until - 10) * 1e3,
-            t.mean_latency(until - 10) / in_memory,
+            Spread.of(max(getattr(r, name).latency_s) * 1e3 for r in runs),
+            Spread.of(getattr(r, name).mean_latency(until - 10) * 1e3 for r in runs),
+            later(name),
         )
-        for label, t in runs.items()
+        for name, label in LABELS
     )
+    first = runs[0]
     chart = Chart(
         "t (s)",
         "mean latency (ms)",
-        calm.seconds,
-        {k: [max(v * 1e3, 1e-2) for v in t.latency_s] for k, t in runs.items()},
-        {"unloaded": in_memory * 1e3},
+        first.calm.seconds,
+        {label: [max(v * 1e3, 1e-2) for v in getattr(first, name).latency_s] for name, label in LABELS},
+        {"unloaded": first.calm.mean_latency(until - 10) * 1e3},
         log_y=True,
     )
-    static, paper, ours = runs.values()
     columns = ("partitioning", "worst second (ms)", "at the end (ms)", "÷ in memory")
     return Result(
         "flux-fig12",
         "memory of one site halved: latency",
         Table(columns, rows),
         (
-            at_least("static stays late: ÷ in memory", static.mean_latency(until - 10) / in_memory, 100),
-            at_most(
-                "the memory policy returns: ÷ in memory", paper.mean_latency(until - 10) / in_memory, 1.05
-            ),
-            at_most("our hybrid policy, too", ours.mean_latency(until - 10) / in_memory, 1.05),
+            # 6.3: "several orders of magnitude". 42 of 128 partitions of one site of 32 take 0.9 s each for a
+            # turn: rows wait 19 s on average there, 0.2 s over all, 4,000 × 45 µs. Three orders are several.
+            at_least("static stays late: ÷ in memory", later("static"), 1000),
+            # "Returns to the in-memory latency", within 3 %.
+            at_most("the memory policy returns: ÷ in memory", later("paper"), 1.03),
+            at_most("our hybrid policy, too", later("ours"), 1.03),
         ),
         draw(chart, out / "flux-fig12.png"),
     )
 
 
+def _size(quick: bool) -> tuple[int, float]:
+    return (8, 50.0) if quick else (SITES, 60.0)
+
+
 @cache
-def _halved(quick: bool) -> tuple[Trace, dict[str, Trace], float]:
-    sites, until = (8, 50.0) if quick else (SITES, 60.0)
-    calm = run(memory_stage(small_cluster(sites=sites)), None, until)
-    stage = memory_stage(small_cluster(memory_pressure([SHORT_SITE], start_s=1.0), sites=sites))
-    return (
-        calm,
-        {
-            "static": run(stage, None, until),
-            "memory policy as published": run(stage, published_memory(), until),
-            "our hybrid policy": run(stage, our_hybrid(), until),
-        },
-        until,
+def measure_fig11(seed: int, *, sites: int = SITES, until: float = 60.0) -> Halved:
+    """All runs of figures 11 and 12 under one seed."""
+    stage = memory_stage(small_cluster(memory_pressure([SHORT_SITE], start_s=1.0), sites=sites), seed=seed)
+    return Halved(
+        run(memory_stage(small_cluster(sites=sites), seed=seed), None, until),
+        run(stage, None, until),
+        run(stage, published_memory(), until),
+        run(stage, our_hybrid(), until),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """Under one seed, by sites short of memory: throughput and latency ÷ unloaded, partitions on disk."""
+
+    counts: tuple[int, ...]
+    static_rate: tuple[float, ...]
+    policy_rate: tuple[float, ...]
+    static_late: tuple[float, ...]
+    policy_late: tuple[float, ...]
+    on_disk: tuple[int, ...]
 
 
 def flux_fig13(out: Path, *, quick: bool = False) -> Result:
     """Throughput against the number of sites that lost half of their memory."""
-    counts, static, adaptive = _degraded(quick)
-    calm = static[0].mean_throughput(LAST[0])
-    tops = {k: [t.mean_throughput(LAST[0]) for t in v] for k, v in (("s", static), ("a", adaptive))}
+    runs = _degraded(quick)
+    counts = runs[0].counts
+    static, policy = (
+        [Spread.of(getattr(r, name)[i] for r in runs) for i in range(len(counts))]
+        for name in ("static_rate", "policy_rate")
+    )
     rows = tuple(
-        (n, s, a, s / calm, a / calm, t.spilled_at_end)
-        for n, s, a, t in zip(counts, tops["s"], tops["a"], adaptive, strict=True)
+        (n, static[i], policy[i], Spread.of(r.on_disk[i] for r in runs)) for i, n in enumerate(counts)
     )
-    chart = Chart(
-        "sites short of memory", "rows/s", counts, {"static": tops["s"], "memory policy": tops["a"]}, {}
-    )
-    columns = (
-        "short sites",
-        "static rows/s",
-        "memory policy rows/s",
-        "static ÷",
-        "policy ÷",
-        "on disk (policy)",
-    )
+    lines = {"static": [s.median for s in static], "memory policy": [p.median for p in policy]}
     return Result(
         "flux-fig13",
-        "throughput by sites short of memory",
-        Table(columns, rows),
-        _cliff_checks(counts, [s / calm for s in tops["s"]], [a / calm for a in tops["a"]]),
-        draw(chart, out / "flux-fig13.png"),
+        "throughput by sites short of memory, ÷ unloaded",
+        Table(("short sites", "static", "memory policy", "on disk (policy)"), rows),
+        _cliff_checks(runs),
+        draw(Chart("sites short of memory", "÷ unloaded", counts, lines, {}), out / "flux-fig13.png"),
     )
+
+
+def _cliff_checks(runs: list[Degraded]) -> tuple[Check, ...]:
+    counts = runs[0].counts
+    limit = _limit(counts)
+    inside = [i for i, n in enumerate(counts) if n < limit]
+    beyond = [i for i, n in enumerate(counts) if n >= limit]
+    checks = (
+        # 6.3: "as soon as a single machine is perturbed, the performance of the entire stage degrades".
+        at_most(
+            "static drops with the first site", Spread.of(max(r.static_rate[1:]) for r in runs), ROTATING
+        ),
+        # 6.3: "able to utilize the aggregate main memory", so no disk, and the CPUs limit. Within 3 %.
+        at_least(
+            "while memory lasts, the policy has what the sites' CPUs allow",
+            Spread.of(
+                min(r.policy_rate[i] / _left_to_gain(2 * limit, counts[i]) for i in inside) for r in runs
+            ),
+            0.97,
+        ),
+        # 6.3: "drops steeply": every site that rotates has a third of its time left, as the static one.
+        at_most(
+            "where memory ends, it drops steeply: ÷ before",
+            Spread.of(max(r.policy_rate[i] for i in beyond) / r.policy_rate[inside[-1]] for r in runs),
+            ROTATING,
+        ),
+    )
+    if limit not in counts:
+        return checks
+    # 6.3: "when 16 machines are perturbed, … each overloaded machine has one partition on disk".
+    there = Spread.of(r.on_disk[counts.index(limit)] for r in runs)
+    return (*checks, between("then each short site has one partition on disk: in all", there, limit, limit))
 
 
 def flux_fig14(out: Path, *, quick: bool = False) -> Result:
     """Latency against the number of sites that lost half of their memory."""
-    counts, static, adaptive = _degraded(quick)
-    base = static[0].mean_latency(LAST[0])
-    late = [t.mean_latency(LAST[0]) / base for t in static]
-    kept = [t.mean_latency(LAST[0]) / base for t in adaptive]
-    rows = tuple(
-        (n, s * base * 1e3, a * base * 1e3, s, a) for n, s, a in zip(counts, late, kept, strict=True)
+    runs = _degraded(quick)
+    counts = runs[0].counts
+    limit = _limit(counts)
+    static, policy = (
+        [Spread.of(getattr(r, name)[i] for r in runs) for i in range(len(counts))]
+        for name in ("static_late", "policy_late")
     )
-    chart = Chart(
-        "sites short of memory",
-        "mean latency (ms)",
-        counts,
-        {"static": [v * base * 1e3 for v in late], "memory policy": [v * base * 1e3 for v in kept]},
-        {},
-        log_y=True,
-    )
-    inside = [a for n, a in zip(counts, kept, strict=True) if n < _limit(counts)]
-    ended = [a for n, a in zip(counts, kept, strict=True) if n >= _limit(counts)]
+    rows = tuple((n, static[i], policy[i]) for i, n in enumerate(counts))
+    lines = {"static": [s.median for s in static], "memory policy": [p.median for p in policy]}
+    inside = [i for i, n in enumerate(counts) if n < limit]
+    after = [i for i, n in enumerate(counts) if n > limit]
+    checks = [
+        # As in figure 12: several orders of magnitude, three at least.
+        at_least(
+            "static is orders of magnitude later from the first site on",
+            Spread.of(min(r.static_late[1:]) for r in runs),
+            1000,
+        ),
+        # In memory means in-memory latency, within 3 %.
+        at_most(
+            "the policy keeps in-memory latency while memory lasts",
+            Spread.of(max(r.policy_late[i] for i in inside) for r in runs),
+            1.03,
+        ),
+        # "Increases exponentially" beyond: at least as many orders as static has with its first site.
+        at_least(
+            "beyond the end of memory it is orders of magnitude later, too",
+            Spread.of(min(r.policy_late[i] for i in after) for r in runs),
+            1000,
+        ),
+    ]
+    if limit in counts:
+        # One partition per short site, 16 of 4,096, is away for 0.9 s a turn: rows wait half of that, on
+        # average over all 1.8 ms or 39 × 45 µs. Half of this rise must be seen.
+        rise = Spread.of(r.policy_late[counts.index(limit)] for r in runs)
+        checks.insert(2, at_least("where memory ends, latency rises", rise, 20))
     return Result(
         "flux-fig14",
-        "latency by sites short of memory",
-        Table(("short sites", "static (ms)", "memory policy (ms)", "static ÷", "policy ÷"), rows),
-        (
-            at_least("static is orders of magnitude later from the first site on", min(late[1:]), 100),
-            at_most("the policy keeps in-memory latency while memory lasts", max(inside), 1.1),
-            at_least("where memory ends, latency rises", ended[0], 10),
-            at_least("and goes on rising steeply", ended[-1], 1000),
+        "latency by sites short of memory, ÷ in memory",
+        Table(("short sites", "static", "memory policy"), rows),
+        tuple(checks),
+        draw(
+            Chart("sites short of memory", "÷ in memory", counts, lines, {}, log_y=True),
+            out / "flux-fig14.png",
         ),
-        draw(chart, out / "flux-fig14.png"),
     )
 
 
-LAST = (160.0, 200.0)
-"""Steady state: this part of the run, in seconds."""
+def _degraded(quick: bool) -> list[Degraded]:
+    sites, counts = (8, (0, 1, 6)) if quick else (SITES, COUNTS)
+    return [measure_fig13(seed, sites=sites, counts=counts) for seed in seeds(quick=quick)]
 
 
 @cache
-def _degraded(quick: bool) -> tuple[tuple[int, ...], list[Trace], list[Trace]]:
-    sites = 8 if quick else SITES
-    counts = (0, 1, 6) if quick else (0, 1, 4, 8, 12, 15, 16, 20, 24)
-    static, adaptive = [], []
+def measure_fig13(seed: int, *, sites: int = SITES, counts: tuple[int, ...] = COUNTS) -> Degraded:
+    """All runs of figures 13 and 14 under one seed."""
+    static, policy = [], []
     for count in counts:
-        cluster = small_cluster(memory_pressure(loaded_sites(count, sites=sites)), sites=sites)
-        stage = memory_stage(cluster, tick_s=0.02)
-        static.append(run(stage, None, LAST[1]))
-        adaptive.append(run(stage, published_memory(), LAST[1]))
-    return counts, static, adaptive
+        short = memory_pressure(loaded_sites(count, sites=sites, seed=seed))
+        stage = memory_stage(small_cluster(short, sites=sites), tick_s=0.02, seed=seed)
+        static.append(run(stage, None, STEADY_S[1]))
+        policy.append(run(stage, published_memory(), STEADY_S[1]))
+    rate, late = static[0].mean_throughput(STEADY_S[0]), static[0].mean_latency(STEADY_S[0])
+    return Degraded(
+        counts,
+        tuple(t.mean_throughput(STEADY_S[0]) / rate for t in static),
+        tuple(t.mean_throughput(STEADY_S[0]) / rate for t in policy),
+        tuple(t.mean_latency(STEADY_S[0]) / late for t in static),
+        tuple(t.mean_latency(STEADY_S[0]) / late for t in policy),
+        tuple(t.spilled_at_end for t in policy),
+    )
 
 
 def _limit(counts: tuple[int, ...]) -> int:
@@ -210,18 +327,3 @@ def _left_to_gain(sites: int, short: int) -> float:
     """
     kept = int(MEMORY_LEFT // LARGE_STATE)
     return MEMORY_PARTITIONS * (sites - short) / (MEMORY_PARTITIONS * sites - kept * short)
-
-
-def _cliff_checks(counts: tuple[int, ...], static: list[float], policy: list[float]) -> tuple[Check, ...]:
-    limit = _limit(counts)
-    inside = [(n, a) for n, a in zip(counts, policy, strict=True) if n < limit]
-    beyond = [a for n, a in zip(counts, policy, strict=True) if n >= limit]
-    return (
-        at_most("static drops with the first site: ÷ unloaded", max(static[1:]), 0.6),
-        at_least(
-            "while memory lasts, the policy has what the sites' CPUs allow",
-            min(a / _left_to_gain(2 * limit, n) for n, a in inside),
-            0.95,
-        ),
-        at_most("where memory ends, it drops steeply: ÷ before", max(beyond) / inside[-1][1], 0.5),
-    )

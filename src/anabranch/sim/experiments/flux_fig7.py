@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from anabranch.sim.cluster import busy_process
 from anabranch.sim.experiments.flux_setups import (
@@ -15,31 +14,57 @@ from anabranch.sim.experiments.flux_setups import (
     our_load,
     published_load,
     run,
+    seeds,
     small_cluster,
 )
 from anabranch.sim.experiments.picture import Chart, draw
-from anabranch.sim.experiments.result import Check, Result, Table, at_least, at_most, between
+from anabranch.sim.experiments.result import Cell, Check, Result, Spread, Table, at_least, at_most, between
 from anabranch.sim.trace import Trace
 
 SLOW_SITE = 7
-STEADY = 0.95
+STEADY = 0.97
 """From when on a run stays above this share of its final throughput, it is steady."""
+
+
+COUNTS = (0, 1, 8, 16, 32)
+
+
+@dataclass(frozen=True, slots=True)
+class OneLoaded:
+    """The runs of figure 7 under one seed."""
+
+    calm: Trace
+    static: Trace
+    paper: Trace
+    ours: Trace
+
+    def ideal(self, sites: int) -> float:
+        return self.calm.mean_throughput(5.0) * ideal_share(sites, 1)
 
 
 def flux_fig7(out: Path, *, quick: bool = False) -> Result:
     """One site of the cluster is loaded from t = 1 s on."""
     sites, until = (8, 18.0) if quick else (SITES, 30.0)
-    calm = run(load_stage(small_cluster(sites=sites)), None, until)
-    stage = load_stage(small_cluster(busy_process([SLOW_SITE], start_s=1.0), sites=sites))
-    static, paper, ours = (run(stage, c, until) for c in (None, published_load(), our_load()))
-    ideal = calm.mean_throughput(5.0) * ideal_share(sites, 1)
-    runs = {"static": static, "load policy as published": paper, "our load policy": ours}
-    rows = tuple(_row(label, trace, ideal, until) for label, trace in runs.items())
+    runs = [measure_fig7(seed, sites=sites, until=until) for seed in seeds(quick=quick)]
+    rows = tuple(
+        _row(label, [(getattr(r, name), r.ideal(sites)) for r in runs], until)
+        for name, label in (
+            ("static", "static"),
+            ("paper", "load policy as published"),
+            ("ours", "our load policy"),
+        )
+    )
+    first = runs[0]
     chart = Chart(
         "t (s)",
         "rows/s",
-        calm.seconds,
-        {"no load": calm.throughput} | {label: t.throughput for label, t in runs.items()},
+        first.calm.seconds,
+        {
+            "no load": first.calm.throughput,
+            "static": first.static.throughput,
+            "load policy as published": first.paper.throughput,
+            "our load policy": first.ours.throughput,
+        },
         {},
     )
     columns = (
@@ -51,33 +76,42 @@ def flux_fig7(out: Path, *, quick: bool = False) -> Result:
         "left the loaded site",
         "feels it at (s)",
         "steady at (s)",
-        "rows/s from t = 1 s",
     )
     return Result(
         "flux-fig7",
         "one site loaded at t = 1 s",
         Table(columns, rows),
-        _checks(calm, static, paper, ours, ideal, until),
+        _checks(runs, sites, until),
         draw(chart, out / "flux-fig7.png"),
     )
 
 
-def _row(label: str, trace: Trace, ideal: float, until: float) -> tuple[str | int | float, ...]:
-    end = trace.mean_throughput(until - 5)
-    steady = trace.steady_from(STEADY)
-    felt = next(
-        (s - 1 for s, t in zip(trace.seconds, trace.throughput, strict=True) if t < 0.97 * ideal), None
+def measure_fig7(seed: int, *, sites: int = SITES, until: float = 30.0) -> OneLoaded:
+    """All runs of the figure under one seed."""
+    calm = run(load_stage(small_cluster(sites=sites), seed=seed), None, until)
+    stage = load_stage(small_cluster(busy_process([SLOW_SITE], start_s=1.0), sites=sites), seed=seed)
+    return OneLoaded(
+        calm, run(stage, None, until), run(stage, published_load(), until), run(stage, our_load(), until)
     )
+
+
+def _row(label: str, runs: list[tuple[Trace, float]], until: float) -> tuple[Cell, ...]:
+    ends = [(t.mean_throughput(until - 5), ideal) for t, ideal in runs]
+    steady = [t.steady_from(STEADY) for t, _ in runs]
+    felt = [
+        next((s - 1 for s, v in zip(t.seconds, t.throughput, strict=True) if v < 0.97 * ideal), None)
+        for t, ideal in runs
+    ]
+    times = [f for f in felt if f is not None]
     return (
         label,
-        end,
-        end / ideal,
-        sum(t <= steady for t, _ in trace.moves),
-        len(trace.moves),
-        _left_for_good(trace),
-        "never" if felt is None else felt,
-        steady if trace.moves and felt is not None else "–",
-        trace.mean_throughput(1.0),
+        Spread.of(end for end, _ in ends),
+        Spread.of(end / ideal for end, ideal in ends),
+        Spread.of(sum(at <= s for at, _ in t.moves) for (t, _), s in zip(runs, steady, strict=True)),
+        Spread.of(len(t.moves) for t, _ in runs),
+        Spread.of(_left_for_good(t) for t, _ in runs),
+        Spread.of(times) if times else "never",
+        Spread.of(steady) if times and runs[0][0].moves else "–",
     )
 
 
@@ -87,59 +121,101 @@ def _left_for_good(trace: Trace) -> int:
     )
 
 
-def _checks(
-    calm: Trace, static: Trace, paper: Trace, ours: Trace, ideal: float, until: float
-) -> tuple[Check, ...]:
-    unloaded = calm.mean_throughput(5.0)
+def _checks(runs: list[OneLoaded], sites: int, until: float) -> tuple[Check, ...]:
     end = until - 5
     return (
+        # claims.md: -57 %, the slow site's rate; 3 % either way, as claims.md allows for the ideal.
         between(
-            "static falls by about 57 %, to the slow site's rate",
-            1 - static.mean_throughput(end) / unloaded,
-            0.50,
-            0.64,
+            "static falls by 57 %, to the slow site's rate",
+            Spread.of(1 - r.static.mean_throughput(end) / r.calm.mean_throughput(5.0) for r in runs),
+            0.54,
+            0.60,
         ),
+        # claims.md: "returns to within 3 % of the ideal".
         at_least(
-            "the published policy ends within 3 % of the ideal", paper.mean_throughput(end) / ideal, 0.97
+            "the published policy ends within 3 % of the ideal",
+            Spread.of(r.paper.mean_throughput(end) / r.ideal(sites) for r in runs),
+            0.97,
         ),
-        at_least("ours, too", ours.mean_throughput(end) / ideal, 0.97),
+        at_least("ours, too", Spread.of(r.ours.mean_throughput(end) / r.ideal(sites) for r in runs), 0.97),
+        # Ours, not the paper's: it sees the load before the buffer is full.
         at_least(
-            "ours never falls below 90 % of the ideal after the load", min(ours.throughput[2:]) / ideal, 0.9
+            "ours never falls below 90 % of the ideal after the load",
+            Spread.of(min(r.ours.throughput[2:]) / r.ideal(sites) for r in runs),
+            0.9,
         ),
-        at_most("the published policy is steady again, seconds", paper.steady_from(STEADY), until - 5),
+        # claims.md asks for the time to be reported, not for the paper's 9 s; but there must be one: no
+        # second of the last five may be further than 3 % below the final level.
+        at_most(
+            "the published policy is steady, seconds",
+            Spread.of(r.paper.steady_from(STEADY) for r in runs),
+            end,
+        ),
     )
 
 
 def flux_fig8(out: Path, *, quick: bool = False) -> Result:
     """More and more loaded sites; throughput once things are steady."""
     sites, until = (8, 20.0) if quick else (SITES, 40.0)
-    counts = (0, 1, 4, 8) if quick else (0, 1, 2, 4, 8, 16, 24, 32)
-    series: dict[str, list[float]] = {"static": [], "load policy as published": [], "our load policy": []}
-    for count in counts:
-        stage = load_stage(small_cluster(busy_process(loaded_sites(count, sites=sites)), sites=sites))
-        for label, controller in zip(series, (None, published_load(), our_load()), strict=True):
-            series[label].append(run(stage, controller, until).mean_throughput(until - 5))
-    static, paper, ours = series.values()
-    ideal = [static[0] * ideal_share(sites, n) for n in counts]
-    rows = tuple(
-        (n, s, p, o, i, p / i, o / i)
-        for n, s, p, o, i in zip(counts, static, paper, ours, ideal, strict=True)
+    counts = (0, 1, 4, 8) if quick else COUNTS
+    runs = [measure_fig8(seed, sites=sites, until=until, counts=counts) for seed in seeds(quick=quick)]
+    lines = {label: [Spread.of(r[label][i] for r in runs) for i in range(len(counts))] for label in runs[0]}
+    paper, ours = ([_against_line(r, label, sites, counts) for r in runs] for label in (PAPER, OURS))
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            n,
+            *(line[i] for line in lines.values()),
+            Spread.of(p[i] for p in paper),
+            Spread.of(o[i] for o in ours),
+        )
+        for i, n in enumerate(counts)
     )
-    columns = ("loaded sites", "static", "published", "ours", "ideal", "published ÷ ideal", "ours ÷ ideal")
-    chart = Chart("loaded sites", "rows/s", counts, {**series, "ideal": ideal}, {})
+    columns = ("loaded sites", "static", "published", "ours", "published ÷ line", "ours ÷ line")
+    ideal = [lines["static"][0].median * ideal_share(sites, n) for n in counts]
+    chart = Chart(
+        "loaded sites",
+        "rows/s",
+        counts,
+        {label: [v.median for v in line] for label, line in lines.items()} | {"ideal": ideal},
+        {},
+    )
+    fallen = [[v / r["static"][0] for v in r["static"][1:]] for r in runs]
     return Result(
         "flux-fig8",
         "graceful degradation",
         Table(columns, rows),
         (
-            at_most("static drops with the first loaded site", static[1] / static[0], 0.5),
-            at_most("and stays there", max(static[1:]) / static[0], 0.5),
-            at_least("the published policy follows the straight line", _worst(paper, ideal), 0.88),
-            at_least("ours follows it, too", _worst(ours, ideal), 0.93),
+            # 5.4: "drops once a single machine is perturbed and remains there": at the slow site's 0.43, with
+            # 3 %.
+            at_most("static drops with the first loaded site", Spread.of(f[0] for f in fallen), 0.46),
+            at_most("and stays there", Spread.of(max(f) for f in fallen), 0.46),
+            # "Smooth, linear": the line from unloaded to all loaded. 3 % as in figure 7, and a site's share
+            # can only be met to within one of its 64 partitions: 0.97 · (1 - 1/64) = 0.955.
+            at_least("the published policy follows the line", Spread.of(min(p) for p in paper), 0.95),
+            at_least("ours follows it, too", Spread.of(min(o) for o in ours), 0.95),
         ),
         draw(chart, out / "flux-fig8.png"),
     )
 
 
-def _worst(values: list[float], ideal: list[float]) -> float:
-    return float(np.min(np.array(values) / np.array(ideal)))
+PAPER, OURS = "load policy as published", "our load policy"
+
+
+def measure_fig8(
+    seed: int, *, sites: int = SITES, until: float = 40.0, counts: tuple[int, ...] = COUNTS
+) -> dict[str, list[float]]:
+    """Rows per second at the end, by loaded sites, under one seed."""
+    series: dict[str, list[float]] = {"static": [], PAPER: [], OURS: []}
+    for count in counts:
+        loaded = busy_process(loaded_sites(count, sites=sites, seed=seed))
+        stage = load_stage(small_cluster(loaded, sites=sites), seed=seed)
+        for label, controller in zip(series, (None, published_load(), our_load()), strict=True):
+            series[label].append(run(stage, controller, until).mean_throughput(until - 5))
+    return series
+
+
+def _against_line(
+    series: dict[str, list[float]], label: str, sites: int, counts: tuple[int, ...]
+) -> list[float]:
+    unloaded = series["static"][0]
+    return [v / (unloaded * ideal_share(sites, n)) for v, n in zip(series[label], counts, strict=True)]

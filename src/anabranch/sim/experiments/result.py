@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
-Cell = str | int | float
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The same quantity under several seeds, in their order. The median decides; the rest shows how surely.
+
+    >>> str(Spread.of([0.62, 0.5, 0.58]))
+    '0.58 (0.5–0.62)'
+    """
+
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Spread:
+        return cls(tuple(float(v) for v in values))
+
+    @property
+    def median(self) -> float:
+        return median(self.values)
+
+    def __str__(self) -> str:
+        if min(self.values) == max(self.values):
+            return _shown(self.median)
+        return f"{_shown(self.median)} ({_shown(min(self.values))}–{_shown(max(self.values))})"
+
+
+Cell = str | int | float | Spread
+Value = float | Spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +94,28 @@ class Result:
         return f"## {self.name}: {self.title}\n\n{self.table.to_markdown()}\n\n{checks}\n"
 
 
-def at_least(claim: str, value: float, bound: float, *, unit: str = "") -> Check:
-    return Check(claim, value >= bound, f"{value:.3g}{unit}, at least {bound:.3g}{unit}")
+def at_least(claim: str, value: Value, bound: float, *, unit: str = "") -> Check:
+    return Check(claim, _deciding(value) >= bound, f"{_by_seed(value)}{unit}, at least {bound:.3g}{unit}")
 
 
-def at_most(claim: str, value: float, bound: float, *, unit: str = "") -> Check:
-    return Check(claim, value <= bound, f"{value:.3g}{unit}, at most {bound:.3g}{unit}")
+def at_most(claim: str, value: Value, bound: float, *, unit: str = "") -> Check:
+    return Check(claim, _deciding(value) <= bound, f"{_by_seed(value)}{unit}, at most {bound:.3g}{unit}")
 
 
-def between(claim: str, value: float, low: float, high: float) -> Check:
-    return Check(claim, low <= value <= high, f"{value:.3g}, from {low:.3g} to {high:.3g}")
+def between(claim: str, value: Value, low: float, high: float) -> Check:
+    return Check(claim, low <= _deciding(value) <= high, f"{_by_seed(value)}, from {low:.3g} to {high:.3g}")
+
+
+def _deciding(value: Value) -> float:
+    return value.median if isinstance(value, Spread) else value
+
+
+def _by_seed(value: Value) -> str:
+    if not isinstance(value, Spread):
+        return f"{value:.3g}"
+    if len(value.values) == 1:
+        return f"{value.median:.3g}"
+    return f"{value.median:.3g} (by seed {', '.join(f'{v:.3g}' for v in value.values)})"
 
 
 def columns_of(series: Sequence[Sequence[Cell]]) -> tuple[tuple[Cell, ...], ...]:

@@ -1,0 +1,254 @@
+"""cape-fig12: moving state against parallel track, by how long they last and by what they cost.
+
+The paper compares how long either lasts: T_MS is CPU time, because nothing else happens meanwhile, and
+T_PT is time of the streams, 2W. We ask besides what either costs beyond a run that had the new plan
+always, in CPU seconds: that is what `choose` minimises.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+from anabranch.plan.migration_cost import PurgeRule, Strategy, Wish, choose
+from anabranch.reproduce.cape_fig10 import moving_state
+from anabranch.reproduce.cape_run import CapeRun, Change, Trace, run_cape
+from anabranch.reproduce.cape_spark import run_on_spark, write_arrivals
+from anabranch.reproduce.cape_streams import NEW_PLAN, OLD_PLAN, SET_1, SET_3, Arrivals, Load
+from anabranch.sim.experiments.picture import Chart, draw
+from anabranch.sim.experiments.result import Check, Result, Spread, Table, at_most, between
+
+SECOND = 0.2
+ROWS = 20.0
+PER_WINDOW = 10
+FALL = 0.05
+"""Rates after they have fallen, as a share of those before."""
+TOLERATED = 0.05
+ON_SPARK = 1.5
+"""The window that is also run on Spark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One migration, by both strategies; seconds beyond a run that had the new plan always."""
+
+    name: str
+    window_s: float
+    moving: Spread
+    parallel: Spread
+    predicted_moving: float
+    predicted_parallel: float
+    chosen: Strategy
+
+    @property
+    def regret(self) -> float:
+        """How much dearer the chosen one was than the other, as a share of the other; 0 for the winner."""
+        moving, parallel = self.moving.median, self.parallel.median
+        mine, other = (moving, parallel) if self.chosen is Strategy.MOVING_STATE else (parallel, moving)
+        return max(0.0, (mine - other) / max(other, 1e-9))
+
+
+def cape_fig12(out: Path, *, quick: bool = False) -> Result:
+    """Set 3 of table 2: W varies; and a grid of migrations for the choice."""
+    windows, seeds = ((0.5, 2.5), 1) if quick else ((0.5, 1.0, 1.5, 2.0, 2.5), 2)
+    moving = [moving_state(SET_3, w, rows=ROWS, seeds=seeds, second=SECOND)[0] for w in windows]
+    tracks = [_track(w) for w in windows]
+    cells = grid(quick=quick, seeds=1 if quick else 2)
+    paper, ours = [t[PurgeRule.LEMMA_2_2] for t in tracks], [t[PurgeRule.EXACT] for t in tracks]
+    rows: list[tuple[str | int | float | Spread, ...]] = [
+        (f"set 3, W = {w:g} s", m, p, e, _winner(m.median, p), "–", "–", "–")
+        for w, m, p, e in zip(windows, moving, paper, ours, strict=True)
+    ]
+    rows += [
+        (
+            f"{c.name}, W = {c.window_s:g} s",
+            c.moving,
+            "–",
+            c.parallel,
+            _winner(c.moving.median, c.parallel.median),
+            c.predicted_moving,
+            c.predicted_parallel,
+            f"{c.chosen}{f' (+{c.regret:.0%})' if c.regret else ''}",
+        )
+        for c in cells
+    ]
+    chart = Chart(
+        "W (s of the paper)",
+        "seconds",
+        windows,
+        {"moving state (CPU)": [m.median for m in moving], "track, lemma 2.2": paper, "track, exact": ours},
+        {},
+    )
+    wrong = sum(c.regret > TOLERATED for c in cells)
+    medians = [m.median for m in moving]
+    checks = [
+        Check(
+            "moving state is shorter for the smallest W",
+            medians[0] < paper[0],
+            f"{medians[0]:.3g} s against {paper[0]:.3g} s",
+        ),
+        Check(
+            "parallel track is shorter for the largest W",
+            medians[-1] > paper[-1],
+            f"{paper[-1]:.3g} s against {medians[-1]:.3g} s",
+        ),
+        Check(
+            "one cross-over: moving state never wins again after it has lost",
+            _crossings(medians, paper) == 1,
+            f"{_crossings(medians, paper)} changes of the winner",
+        ),
+        at_most(f"cells of {len(cells)} where the choice loses by more than 5 %", float(wrong), 0.0),
+    ]
+    if not quick:
+        spark_s, spark_track_s = _on_spark(ON_SPARK)
+        rows.append(
+            (
+                f"set 3, W = {ON_SPARK:g} s, on Spark",
+                spark_s,
+                "–",
+                spark_track_s,
+                _winner(spark_s, spark_track_s),
+                *("–",) * 3,
+            )
+        )
+        at = windows.index(ON_SPARK)
+        checks += [
+            between("moving state, Spark ÷ LocalRun", spark_s / medians[at], 0.5, 2.0),
+            between("parallel track, Spark ÷ LocalRun", spark_track_s / ours[at], 0.9, 1.1),
+        ]
+    return Result(
+        "cape-fig12",
+        f"both strategies; engine without a JVM (LocalRun); set 3 with rows × {ROWS:g}, a second of the "
+        f"paper is {SECOND:g} s; first rows: how long it lasts, others: CPU seconds beyond the new plan's",
+        Table(
+            (
+                "migration",
+                "moving state (s)",
+                "track, lemma 2.2 (s)",
+                "track, exact (s)",
+                "winner",
+                "predicted moving (s)",
+                "predicted track (s)",
+                "choice",
+            ),
+            tuple(rows),
+        ),
+        tuple(checks),
+        draw(chart, out / "cape-fig12.png"),
+    )
+
+
+def grid(*, quick: bool, seeds: int) -> list[Cell]:
+    """Windows, loads, directions, and rates that have fallen just before."""
+    sets = [
+        ("set 1", SET_1.load(rows=1000, second=1.0), 1.0, (1.0, 4.0)),
+        ("set 3", SET_3.load(rows=ROWS, second=SECOND), SECOND, (1.0,)),
+    ]
+    cells = []
+    for name, load, second, windows in sets[:1] if quick else sets:
+        for window in windows[:1] if quick else windows:
+            for old, new in ((OLD_PLAN, NEW_PLAN), (NEW_PLAN, OLD_PLAN)):
+                for fall in (1.0, FALL):
+                    told = f"{name}, {'ab… → bc…' if old == OLD_PLAN else 'bc… → ab…'}"
+                    told += "" if fall == 1 else f", rates × {fall:g}"
+                    cells.append(_cell(told, load, window, second, fall, old, new, seeds))
+    return cells
+
+
+def _cell(
+    name: str, load: Load, window_s: float, second: float, fall: float, old: str, new: str, seeds: int
+) -> Cell:
+    """Run it by either strategy and with the new plan from the start; compare from there until the end."""
+    start, after = 2 * PER_WINDOW, PER_WINDOW + 3
+    interval_us = round(window_s * second * 1e6 / PER_WINDOW)
+    loads = {0: load, start - PER_WINDOW // 2: load.faster(fall)}
+    extra: dict[Strategy, list[float]] = {s: [] for s in Strategy}
+    known = None
+    for seed in range(seeds):
+        arrivals = Arrivals(loads, interval_us, seed)
+
+        def run(order: str, changes: dict[int, Change], arrivals: Arrivals = arrivals) -> Trace:
+            return run_cape(
+                CapeRun(arrivals, interval_us * PER_WINDOW, start + 1 + after, order=order, changes=changes)
+            )
+
+        base = run(_order(new), {})
+        for strategy in Strategy:
+            trace = run(_order(old), {start: Change(new, strategy)})
+            assert not trace.running_old[-1], "the track has not ended"
+            extra[strategy].append(sum(trace.critical_s[start + 1 :]) - sum(base.critical_s[start + 1 :]))
+            known = known or trace.known[start]
+    assert known is not None
+    moving, parallel = known.predict(old, new)
+    chosen = choose(moving, parallel, Wish.AUTO)
+    assert chosen is not None
+    return Cell(
+        name,
+        window_s,
+        Spread.of(extra[Strategy.MOVING_STATE]),
+        Spread.of(extra[Strategy.PARALLEL_TRACK]),
+        moving.cost_s,
+        parallel.cost_s,
+        chosen.strategy,
+    )
+
+
+def _order(plan: str) -> str:
+    return plan.replace("(", "").replace(")", "").replace(" ", "")
+
+
+def _track(window_s: float) -> dict[PurgeRule, float]:
+    """How long a parallel track lasts in set 3, in seconds of ours, by either rule."""
+    interval_us = round(window_s * SECOND * 1e6 / PER_WINDOW)
+    start = PER_WINDOW + 2
+    found = {}
+    for rule in PurgeRule:
+        trace = run_cape(
+            CapeRun(
+                # How many rows there are does not change how long it lasts (figure 11): fewer of them.
+                Arrivals({0: SET_3.load(rows=1.0, second=SECOND)}, interval_us),
+                interval_us * PER_WINDOW,
+                start + 2 * PER_WINDOW + 4,
+                changes={start: Change(NEW_PLAN, Strategy.PARALLEL_TRACK)},
+                rule=rule,
+            )
+        )
+        assert not trace.running_old[-1], "the track has not ended"
+        found[rule] = trace.track_batches() * interval_us / 1e6
+    return found
+
+
+def _on_spark(window_s: float) -> tuple[float, float]:
+    """Both strategies on Spark: CPU seconds of recomputing states, and how long the track lasts."""
+    interval_us = round(window_s * SECOND * 1e6 / PER_WINDOW)
+    start = PER_WINDOW + PER_WINDOW // 2
+    batches = start + PER_WINDOW + 4
+    traces = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        arrivals = Arrivals({0: SET_3.load(rows=ROWS, second=SECOND)}, interval_us)
+        write_arrivals(root / "data", arrivals, batches)
+        for strategy in Strategy:
+            traces[strategy] = run_on_spark(
+                root / "data",
+                root / strategy,
+                window_us=interval_us * PER_WINDOW,
+                changes={start: Change(NEW_PLAN, strategy)},
+                sites=1,
+            )
+    moving, parallel = traces[Strategy.MOVING_STATE], traces[Strategy.PARALLEL_TRACK]
+    usual = median(moving.critical_s[start + 2 : start + 2 + PER_WINDOW // 2])
+    (began,), (ended,) = parallel.batches_of("track_began"), parallel.batches_of("track_ended")
+    return moving.critical_s[start + 1] - usual, (ended - began) * interval_us / 1e6
+
+
+def _winner(moving: float, parallel: float) -> str:
+    return "moving state" if moving < parallel else "parallel track"
+
+
+def _crossings(moving: list[float], parallel: list[float]) -> int:
+    wins = [m < p for m, p in zip(moving, parallel, strict=True)]
+    return sum(a != b for a, b in pairwise(wins))

@@ -1,0 +1,246 @@
+"""cape-fig13 to cape-fig16: intermediate rows and output over time, at low and at high load.
+
+Four runs on the same rows: the old plan, the new one, and the change between them by either strategy. Time is
+that of a machine that takes each batch when it has arrived and the batch before is done, and needs for it
+what its busiest site needed here: so a batch that takes long delays what comes after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import mean, median
+
+from anabranch.plan.migration_cost import Strategy
+from anabranch.reproduce.cape_run import CapeRun, Change, Trace, run_cape
+from anabranch.reproduce.cape_streams import HIGH, LOW, NEW_PLAN, Arrivals
+from anabranch.sim.experiments.picture import Chart, draw
+from anabranch.sim.experiments.result import Check, Result, Table, at_least, at_most
+
+SECOND = 0.5
+ROWS = 500.0
+PER_WINDOW = 8
+MS, PT, NEW, OLD = "moving state", "parallel track", "new plan", "old plan"
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The four runs at one load; `start` is the batch after which two of them migrate."""
+
+    traces: dict[str, Trace]
+    start: int
+    interval_s: float
+
+    @property
+    def times(self) -> list[float]:
+        """When each batch has arrived, in seconds of the paper."""
+        return [(n + 1) * self.interval_s / SECOND for n in range(len(self.traces[OLD].results))]
+
+    def done(self, name: str) -> list[float]:
+        """When each batch is done, in seconds of event time after the first row."""
+        clock, found = 0.0, []
+        for n, seconds in enumerate(self.traces[name].critical_s):
+            clock = max(clock, (n + 1) * self.interval_s) + seconds
+            found.append(clock)
+        return found
+
+    def silence(self, name: str) -> float:
+        """The longest wait for output from the migration on, in seconds."""
+        done = self.done(name)
+        return max(b - a for a, b in zip(done[self.start :], done[self.start + 1 :], strict=False))
+
+    def settled(self, name: str) -> int:
+        """Batches after the migration until intermediate rows are, and stay, as few as the new plan has."""
+        mine, new = self.traces[name].intermediate, self.traces[NEW].intermediate
+        last = max((n for n in range(self.start, len(mine)) if mine[n] > 1.05 * new[n]), default=self.start)
+        return last - self.start
+
+
+@cache
+def course(level: str, quick: bool) -> Course:
+    """Section 6.3: set 1 is low, set 2 is high. The paper migrates after 10 s of 50."""
+    column, window_s = (LOW, 1.0) if level == "low" else (HIGH, 2.0)
+    interval_us = round(window_s * SECOND * 1e6 / PER_WINDOW)
+    start = 2 * PER_WINDOW
+    batches = start + (3 if quick else 4) * PER_WINDOW
+    rows = ROWS / 10 if quick else ROWS
+    arrivals = Arrivals({0: column.load(rows=rows, second=SECOND)}, interval_us)
+
+    def run(order: str, strategy: Strategy | None = None) -> Trace:
+        changes = {start: Change(NEW_PLAN, strategy)} if strategy else {}
+        return run_cape(CapeRun(arrivals, interval_us * PER_WINDOW, batches, order=order, changes=changes))
+
+    return Course(
+        {
+            MS: run("abcd", Strategy.MOVING_STATE),
+            PT: run("abcd", Strategy.PARALLEL_TRACK),
+            NEW: run("bcda"),
+            OLD: run("abcd"),
+        },
+        start,
+        interval_us / 1e6,
+    )
+
+
+def cape_fig13(out: Path, *, quick: bool = False) -> Result:
+    """Intermediate rows, low load."""
+    return _intermediate("cape-fig13", "low", out, quick=quick)
+
+
+def cape_fig14(out: Path, *, quick: bool = False) -> Result:
+    """Output, low load."""
+    return _output("cape-fig14", "low", out, quick=quick)
+
+
+def cape_fig15(out: Path, *, quick: bool = False) -> Result:
+    """Intermediate rows, high load."""
+    return _intermediate("cape-fig15", "high", out, quick=quick)
+
+
+def cape_fig16(out: Path, *, quick: bool = False) -> Result:
+    """Output, high load."""
+    return _output("cape-fig16", "high", out, quick=quick)
+
+
+def _intermediate(name: str, level: str, out: Path, *, quick: bool) -> Result:
+    found = course(level, quick=quick)
+    at = found.start
+    last = range(len(found.times) - PER_WINDOW, len(found.times))
+    ends = {n: mean(t.intermediate[i] for i in last) for n, t in found.traces.items()}
+    table = Table(
+        (
+            "run",
+            "rows before the migration",
+            "most during it",
+            "rows at the end",
+            "batches until as few as new",
+        ),
+        tuple(
+            (
+                n,
+                t.intermediate[at],
+                max(t.intermediate[at + 1 : at + 1 + PER_WINDOW]),
+                ends[n],
+                "–" if n in (NEW, OLD) else found.settled(n),
+            )
+            for n, t in found.traces.items()
+        ),
+    )
+    chart = Chart(
+        "s of the paper",
+        "rows in intermediate states",
+        found.times,
+        {n: t.intermediate for n, t in found.traces.items()},
+        {},
+    )
+    checks = [
+        at_most(
+            f"{n}: intermediate rows at the end, off the new plan's by", abs(ends[n] / ends[NEW] - 1), 0.05
+        )
+        for n in (MS, PT)
+    ]
+    checks.append(at_least("old plan ÷ new plan, rows at the end", ends[OLD] / ends[NEW], 1.5))
+    checks.append(
+        at_least(
+            "batches by which moving state is down to the new plan's rows earlier",
+            float(found.settled(PT) - found.settled(MS)),
+            0.0,
+        )
+    )
+    return Result(
+        name, _title("intermediate rows", level), table, tuple(checks), draw(chart, out / f"{name}.png")
+    )
+
+
+def _output(name: str, level: str, out: Path, *, quick: bool) -> Result:
+    found = course(level, quick=quick)
+    at, traces = found.start, found.traces
+    usual = median(b - a for a, b in zip(found.done(OLD)[:at], found.done(OLD)[1:at], strict=False))
+    silent = sum(r == 0 for r, old in zip(traces[PT].results, traces[PT].running_old, strict=True) if old)
+    after = slice(at + 1, at + 1 + PER_WINDOW)
+    table = Table(
+        (
+            "run",
+            "load at the end",
+            "results",
+            "longest wait for output after the migration (s)",
+            "of it, rebuilding (s)",
+            "delay at the end (s)",
+            "batches without output",
+        ),
+        tuple(
+            (
+                n,
+                mean(t.critical_s[-PER_WINDOW:]) / found.interval_s,
+                sum(t.results),
+                found.silence(n),
+                max(t.rebuild_s),
+                found.done(n)[-1] - len(t.results) * found.interval_s,
+                sum(r == 0 for r in t.results[at:]),
+            )
+            for n, t in traces.items()
+        ),
+    )
+    chart = Chart(
+        "s of the paper",
+        "results per second",
+        found.times,
+        {n: _rate(found, n) for n in traces},
+        {},
+    )
+    longest = {n: max(t.critical_s[after]) for n, t in traces.items()}
+    checks = [
+        Check(
+            "all four give the same number of results",
+            len({sum(t.results) for t in traces.values()}) == 1,
+            ", ".join(f"{sum(t.results):,}" for t in traces.values()),
+        ),
+        at_most("batches without output while the parallel track ran", float(silent), 0.0),
+        at_most(
+            "parallel track: longest batch while both tracks ran ÷ longest of old and new plan together",
+            longest[PT] / (longest[OLD] + longest[NEW]),
+            1.25,
+        ),
+    ]
+    checks += [
+        at_most(f"{n}: seconds per batch at the end, off the new plan's by", _off(found, n), 0.15)
+        for n in (MS, PT)
+    ]
+    if level == "high":  # "noticeable"; at low load "short enough to be neglected" (section 6.3)
+        before = median(traces[MS].critical_s[at - PER_WINDOW : at])
+        checks.append(
+            at_least("moving state: the batch that rebuilds ÷ a batch before", longest[MS] / before, 1.5)
+        )
+        checks.append(
+            at_least(
+                "silence of moving state ÷ of parallel track", found.silence(MS) / found.silence(PT), 1.0
+            )
+        )
+    else:
+        checks.append(at_most("moving state: silence, in usual batches", found.silence(MS) / usual, 3.0))
+    return Result(name, _title("output", level), table, tuple(checks), draw(chart, out / f"{name}.png"))
+
+
+def _off(found: Course, name: str) -> float:
+    """Medians, because a few milliseconds of a shared machine would decide otherwise."""
+    mine, new = (median(found.traces[n].critical_s[-PER_WINDOW:]) for n in (name, NEW))
+    return abs(mine / new - 1)
+
+
+def _rate(found: Course, name: str) -> list[float]:
+    """Results by the time they came out, per interval and second."""
+    rates = [0.0] * len(found.times)
+    for done, results in zip(found.done(name), found.traces[name].results, strict=True):
+        slot = int(done / found.interval_s) - 1
+        if slot < len(rates):
+            rates[slot] += results / found.interval_s
+    return rates
+
+
+def _title(what: str, level: str) -> str:
+    window = 1 if level == "low" else 2
+    return (
+        f"{what} over time, {level} load (W = {window} s of the paper); engine without a JVM (LocalRun), "
+        f"rows × {ROWS:g}, a second of the paper is {SECOND:g} s"
+    )

@@ -1,0 +1,137 @@
+"""dcape-fig7 and -fig8: local optimisation and load balancing, alone and together.
+
+papers/dcape.txt, section 5.2. Accumulated throughput is told in two ways. Results per second of the critical
+path, the CPU time of the busiest site of each batch, do not depend on how fast rows arrive: the checks use
+them. The curves are a replay of the same times (`dcape_replay`) against arrivals five times as fast as
+the busiest site can follow without adaptation.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from anabranch.reproduce.dcape_load import Load
+from anabranch.reproduce.dcape_replay import Floats, Replayed, replay
+from anabranch.reproduce.dcape_run import Measured, Setting, measure
+from anabranch.sim.experiments.picture import Chart, draw
+from anabranch.sim.experiments.result import Result, Table, at_least, at_most
+
+OVERLOAD = 5.0
+SCALE = 100.0
+"""Rows for one of the paper's."""
+SETTINGS = {
+    "No-Adapt": Setting(),
+    "LM-only": Setting(migration="auto"),
+    "PTLB-only": Setting(rebalance="ptlb"),
+    "MSLB-only": Setting(rebalance="mslb"),
+    "LM-PTLB": Setting(rebalance="ptlb", migration="auto"),
+    "LM-MSLB": Setting(rebalance="mslb", migration="auto"),
+}
+
+
+def fig7_load(*, quick: bool) -> Load:
+    """All streams at 100 rows a second, B and C at 5 from the 30th on; windows of 60 s, 90 s in all."""
+    scale = SCALE / 10 if quick else SCALE
+    return Load(100 * scale, 60, low_rate=5 * scale, keys=round(20 * scale))
+
+
+@cache
+def fig7_runs(*, quick: bool) -> dict[str, Measured]:
+    """Every setting on the same rows."""
+    load = fig7_load(quick=quick)
+    return {name: measure(load, setting, repeats=1) for name, setting in SETTINGS.items()}
+
+
+def dcape_fig7(out: Path, *, quick: bool = False) -> Result:
+    """Accumulated throughput of the four settings, for PTLB and MSLB."""
+    runs = fig7_runs(quick=quick)
+    curves = _replays(runs)
+    base = runs["No-Adapt"].throughput()
+    gain = {name: run.throughput() / base for name, run in runs.items()}
+    rows = tuple(
+        (
+            name,
+            sum(run.critical_s),
+            gain[name],
+            float(curves[name].results[-1] / max(curves["No-Adapt"].results[-1], 1)),
+            float(curves[name].apart[-1] / max(curves["No-Adapt"].apart[-1], 1)),
+            sum(run.moved),
+            run.plan_changes,
+            run.copied_bytes / 1e6,
+            run.rebuilt_rows,
+        )
+        for name, run in runs.items()
+    )
+    differing = sum(run.digest != runs["No-Adapt"].digest for run in runs.values())
+    return Result(
+        "dcape-fig7",
+        "accumulated throughput with and without both adaptations",
+        Table(
+            (
+                "setting",
+                "critical path (s)",
+                "throughput ÷ No-Adapt",
+                "at the end of the replay",
+                "the same, machines apart",
+                "partitions moved",
+                "plans changed",
+                "copied (MB)",
+                "rows rebuilt",
+            ),
+            rows,
+        ),
+        (
+            at_least("PTLB alone, about twice", gain["PTLB-only"], 1.6),
+            at_least("MSLB alone, about twice", gain["MSLB-only"], 1.6),
+            at_least("local optimisation alone, about twice", gain["LM-only"], 1.6),
+            at_least("both, with PTLB", gain["LM-PTLB"], 4.0),
+            at_least("both, with MSLB", gain["LM-MSLB"], 4.0),
+            at_most("settings with other results than No-Adapt", float(differing), 0.0),
+        ),
+        draw(_chart("results", {n: c.results for n, c in curves.items()}), out / "dcape-fig7.png"),
+    )
+
+
+def dcape_fig8(out: Path, *, quick: bool = False) -> Result:
+    """Tuples in the system over time, of the same runs."""
+    curves = _replays(fig7_runs(quick=quick))
+    peak = {name: float(curve.tuples.max()) for name, curve in curves.items()}
+    base = peak["No-Adapt"]
+    return Result(
+        "dcape-fig8",
+        "total tuples in the system",
+        Table(
+            ("setting", "most tuples", "÷ No-Adapt", "tuples at the end", "÷ No-Adapt at the end"),
+            tuple(
+                (
+                    name,
+                    peak[name],
+                    peak[name] / base,
+                    float(curve.tuples[-1]),
+                    float(curve.tuples[-1] / curves["No-Adapt"].tuples[-1]),
+                )
+                for name, curve in curves.items()
+            ),
+        ),
+        (
+            at_most("LM alone bounds the build-up", peak["LM-only"] / base, 0.7),
+            at_most("LM with PTLB does", peak["LM-PTLB"] / base, 0.7),
+            at_most("LM with MSLB does", peak["LM-MSLB"] / base, 0.7),
+            at_least("PTLB alone does not", peak["PTLB-only"] / base, 0.8),
+            at_least("MSLB alone does not", peak["MSLB-only"] / base, 0.8),
+        ),
+        draw(_chart("tuples", {n: c.tuples for n, c in curves.items()}), out / "dcape-fig8.png"),
+    )
+
+
+def _replays(runs: dict[str, Measured]) -> dict[str, Replayed]:
+    critical = runs["No-Adapt"].critical_s
+    interval_s = sum(critical) / len(critical) / OVERLOAD
+    return {name: replay(run, interval_s) for name, run in runs.items()}
+
+
+def _chart(what: str, lines: dict[str, Floats]) -> Chart:
+    batches = len(next(iter(lines.values())))
+    x = [100 * (i + 1) / batches for i in range(batches)]
+    return Chart("% of the arrivals", what, x, {n: [float(v) for v in y] for n, y in lines.items()}, {})

@@ -1,0 +1,55 @@
+"""Plans change and partitions move between slots on Spark: rows go to two slots while old tracks end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from tests.runtime.directed_runs import STREAMS, joined, steady_batches
+from tests.runtime.spark_sessions import run_to_the_end, write_batches
+
+from anabranch.runtime.adaptation import Adaptation
+from anabranch.runtime.admission import OPEN
+from anabranch.runtime.sinks import MemorySink
+from anabranch.runtime.slot_task import SlotTask
+from anabranch.testing.oracle_check import accepted_rows, check_rows, expected_rows
+from anabranch.testing.restless import restless
+
+pytestmark = pytest.mark.spark
+
+
+def test_random_migrations_and_moves_with_rows_sent_to_two_slots_change_no_result(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    batches = steady_batches(5)
+    queries = [joined("a", "b", "c")]
+    write_batches(tmp_path, STREAMS, batches)
+    sinks = {q.name: MemorySink() for q in queries}
+    doubled: list[int] = []
+    rebuilt: list[int] = []
+    real = SlotTask.destinations
+
+    def destinations(task: SlotTask) -> Any:
+        slots_of = real(task)
+        doubled.append(sum(len(slots) == 2 for slots in slots_of))
+        rebuilt.append(sum(len(w.rebuilds) for works in task.work.values() for w in works))
+        return slots_of
+
+    with (
+        restless(11, rescales=False),
+        mock.patch.object(SlotTask, "destinations", destinations),
+        mock.patch.object(Adaptation, "admission", return_value=OPEN),  # so that every batch has its rows
+    ):
+        texts = {q.name: q.text for q in queries}
+        run_to_the_end(spark, tmp_path, STREAMS, texts, sinks, sites=4, slots=2)
+    assert max(doubled) > 20, "no partition worked in two slots: nothing was shown"
+    assert max(rebuilt) > 0
+    models = accepted_rows(STREAMS, batches)
+    tables = {name: pa.concat_tables(model.accepted) for name, model in models.items()}
+    for query in queries:
+        assert sinks[query.name].table().num_rows
+        check_rows(sinks[query.name].table(), expected_rows(query, STREAMS, tables), what=query.name)

@@ -1,0 +1,223 @@
+"""Bugs planted where plans and sites change, each of which restless sessions must catch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+
+from anabranch.adapt import tracks
+from anabranch.operators import rows, window_join
+from anabranch.plan.layout import TIME
+from anabranch.runtime import arrivals, batch_loop, site_work, slot_task, track_run
+from anabranch.testing.restless_session import check_restless_session
+
+ENOUGH = 25
+"""Sessions, by seed, within which every planted bug must show."""
+
+Planted = AbstractContextManager[Any]
+
+
+def new_rows_are_taken_for_old() -> Planted:
+    """The track that ends makes results of new rows with new rows, as the newer one does."""
+    real = rows.RowSet.aged
+    return mock.patch.object(rows.RowSet, "aged", lambda self, *, is_old: real(self, is_old=True))
+
+
+@contextmanager
+def new_rows_are_left_out_below_the_root_too() -> Iterator[None]:
+    """Two new rows may still meet an old one above: only the root may leave them out."""
+    real = window_join.WindowJoin._matched
+
+    def matched(self: Any, node: Any, new: Any, old: Any, **side: Any) -> Iterator[pa.RecordBatch]:
+        if not (self._ends and new.is_old is False and old.is_old is False):
+            yield from real(self, node, new, old, **side)
+
+    with mock.patch.object(window_join.WindowJoin, "_matched", matched):
+        yield
+
+
+def a_row_is_old_only_if_all_its_parts_are() -> Planted:
+    real = window_join.WindowJoin._combine
+
+    class Strict:
+        """An array of marks whose `or` is `and`."""
+
+        def __init__(self, marks: Any) -> None:
+            self.marks = marks
+
+        def __or__(self, other: Any) -> Any:
+            return self.marks & other.marks
+
+    def combine(self: Any, *sides: Any) -> pa.RecordBatch:
+        old_at = rows.RowSet.old_at
+        with mock.patch.object(rows.RowSet, "old_at", lambda rows, at: Strict(old_at(rows, at))):
+            return real(self, *sides)
+
+    return mock.patch.object(window_join.WindowJoin, "_combine", combine)
+
+
+def the_newer_track_sees_old_rows() -> Planted:
+    real = tracks.Tracks.split
+    return mock.patch.object(
+        tracks.Tracks, "split", lambda self, track: [(part, False) for part, _ in real(self, track)]
+    )
+
+
+def strangers_are_not_pruned() -> Planted:
+    return mock.patch.object(batch_loop, "without_strangers", lambda blocks, work: tuple(blocks))
+
+
+def rebuilding_is_forgotten() -> Planted:
+    return mock.patch.object(tracks.Tracks, "lacking", return_value=[])
+
+
+def rebuilding_is_done_twice() -> Planted:
+    real = track_run.TrackRun._rebuild
+
+    def rebuild(self: Any, states: Any) -> None:
+        real(self, states)
+        real(self, states)
+
+    return mock.patch.object(track_run.TrackRun, "_rebuild", rebuild)
+
+
+def rebuilding_leaves_out_what_is_spilled() -> Planted:
+    real = track_run.TrackRun._states
+
+    def states(self: Any, spilled: Any = ()) -> Any:
+        return real(self, self._task.admission.spilled)
+
+    return mock.patch.object(track_run.TrackRun, "_states", states)
+
+
+def rows_of_guests_are_kept_twice() -> Planted:
+    def keep(self: Any, state: str, kept: pa.RecordBatch) -> None:
+        if kept.num_rows:
+            self._write_block(state, kept, TIME)
+
+    return mock.patch.object(slot_task._SlotRun, "_keep_owned", keep)
+
+
+def rows_of_guests_are_counted_twice() -> Planted:
+    real = arrivals.Arrivals.__init__
+
+    def init(self: Any, task: Any, owned: Any, at_work: Any) -> None:
+        real(self, task, at_work, at_work)
+
+    return mock.patch.object(arrivals.Arrivals, "__init__", init)
+
+
+def guests_are_not_sent() -> Planted:
+    real = slot_task.SlotTask.destinations
+    return mock.patch.object(
+        slot_task.SlotTask, "destinations", lambda self: tuple(slots[:1] for slots in real(self))
+    )
+
+
+def admission_differs_for_guests() -> Planted:
+    return mock.patch.object(slot_task._SlotRun, "_leaving", return_value=0)
+
+
+def a_track_ends_at_once() -> Planted:
+    return mock.patch.object(site_work, "may_drop", return_value=True)
+
+
+def a_track_ends_a_little_too_early() -> Planted:
+    real = site_work.may_drop
+    return mock.patch.object(site_work, "may_drop", lambda block, horizon: real(block, horizon + 4))
+
+
+def compaction_crosses_the_barrier() -> Planted:
+    real = batch_loop.plan_compaction
+
+    def plan(blocks: Any, *, barriers: Any, **how: Any) -> Any:
+        return real(blocks, barriers=(), **how)
+
+    return mock.patch.object(batch_loop, "plan_compaction", plan)
+
+
+def a_track_that_ends_forgets_its_earlier_states() -> Planted:
+    return mock.patch.object(
+        window_join.WindowJoin, "_kept", lambda self, node: iter(self._old.get(node.state, ()))
+    )
+
+
+def a_track_ends_at_a_site_that_is_gone() -> Planted:
+    real = tracks.Tracks._with_sites
+
+    def with_sites(self: Any, before: Any, after: Any) -> Any:
+        return replace(real(self, before, after), ending=self.ending)
+
+    return mock.patch.object(tracks.Tracks, "_with_sites", with_sites)
+
+
+def a_rescale_takes_any_plan_for_the_one_of_the_site() -> Planted:
+    """The states of the site that a partition comes from are not compared with those of its new plan."""
+    real = tracks.Tracks.moved
+
+    def moved(self: Any, before: Any, after: Any, strategy: Any, batch: int) -> Any:
+        found = real(self, before, after, strategy, batch)
+        return found if before.sites == after.sites else replace(found, rebuilds=self.rebuilds)
+
+    return mock.patch.object(tracks.Tracks, "moved", moved)
+
+
+BUGS: list[Callable[[], Planted]] = [
+    new_rows_are_taken_for_old,
+    new_rows_are_left_out_below_the_root_too,
+    a_row_is_old_only_if_all_its_parts_are,
+    the_newer_track_sees_old_rows,
+    strangers_are_not_pruned,
+    rebuilding_is_forgotten,
+    rebuilding_is_done_twice,
+    rebuilding_leaves_out_what_is_spilled,
+    rows_of_guests_are_kept_twice,
+    rows_of_guests_are_counted_twice,
+    guests_are_not_sent,
+    a_track_ends_at_once,
+    a_track_that_ends_forgets_its_earlier_states,
+    a_track_ends_at_a_site_that_is_gone,
+    a_rescale_takes_any_plan_for_the_one_of_the_site,
+]
+
+
+RARE: list[Callable[[], Planted]] = [
+    admission_differs_for_guests,
+    a_track_ends_a_little_too_early,
+    compaction_crosses_the_barrier,
+]
+"""Bugs that need a rare coincidence: not within `ENOUGH` sessions."""
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+def test_restless_sessions_catch_a_planted_bug(bug: Callable[[], Planted]) -> None:
+    with bug():
+        caught = next((seed for seed in range(ENOUGH) if _disagrees(seed)), None)
+    assert caught is not None, f"{ENOUGH} sessions did not notice"
+    print(f"{bug.__name__}: caught by session {caught + 1}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", RARE, ids=lambda bug: bug.__name__)
+def test_many_restless_sessions_catch_a_rare_bug(bug: Callable[[], Planted]) -> None:
+    with bug():
+        assert any(_disagrees(seed) for seed in range(20 * ENOUGH))
+
+
+def test_without_a_planted_bug_the_same_sessions_agree_with_the_oracle() -> None:
+    for seed in range(6):
+        check_restless_session(seed)
+
+
+def _disagrees(seed: int) -> bool:
+    try:
+        check_restless_session(seed)
+    except AssertionError:
+        return True
+    return False
