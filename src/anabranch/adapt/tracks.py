@@ -197,7 +197,7 @@ class Tracks:
             return replace(
                 self,
                 began={**self.began, track.query: {s: m for s, m in began.items() if m}},
-                ending=(*self.ending, replace(track, until=batch)),
+                ending=_with_track(self.ending, replace(track, until=batch)),
             )
         # A track that begins with this very batch cannot end before it: it takes the other plan, or site.
         missing = inner_states(plan) - inner_states(track.plan)
@@ -233,6 +233,15 @@ class Tracks:
             plans={q: tuple(plans[heir] for heir in heirs) for q, plans in self.plans.items()},
             ending=tuple(replace(t, site=min(t.site, after.sites - 1)) for t in self.ending),
         )
+
+
+def _with_track(tracks: tuple[Track, ...], track: Track) -> tuple[Track, ...]:
+    """Tracks and one more. Partitions that leave a site together end as one track, wherever they go."""
+    for other in tracks:
+        if other == replace(track, partitions=other.partitions):
+            both = replace(other, partitions=other.partitions | track.partitions)
+            return tuple(both if t is other else t for t in tracks)
+    return (*tracks, track)
 
 
 def track_events(batch: int, before: Tracks, after: Tracks, ended: Iterable[Track]) -> list[AdaptEvent]:

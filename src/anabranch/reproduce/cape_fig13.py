@@ -7,8 +7,10 @@ what its busiest site needed here: so a batch that takes long delays what comes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from operator import truediv
 from pathlib import Path
 from statistics import mean, median
 
@@ -18,9 +20,12 @@ from anabranch.reproduce.cape_streams import HIGH, LOW, NEW_PLAN, Arrivals
 from anabranch.sim.experiments.picture import Chart, draw
 from anabranch.sim.experiments.result import Check, Result, Table, at_least, at_most
 
-SECOND = 0.5
+SECOND = 0.25
+"""So that the old plan is too much for one core at high load, and not at low load, as in the paper."""
 ROWS = 500.0
 PER_WINDOW = 8
+REPEATS = 3
+"""Runs of each, on the same rows: a batch took what it took when nothing else disturbed it."""
 MS, PT, NEW, OLD = "moving state", "parallel track", "new plan", "old plan"
 
 
@@ -69,7 +74,8 @@ def course(level: str, quick: bool) -> Course:
 
     def run(order: str, strategy: Strategy | None = None) -> Trace:
         changes = {start: Change(NEW_PLAN, strategy)} if strategy else {}
-        return run_cape(CapeRun(arrivals, interval_us * PER_WINDOW, batches, order=order, changes=changes))
+        what = CapeRun(arrivals, interval_us * PER_WINDOW, batches, order=order, changes=changes)
+        return undisturbed([run_cape(what) for _ in range(1 if quick else REPEATS)])
 
     return Course(
         {
@@ -80,6 +86,15 @@ def course(level: str, quick: bool) -> Course:
         },
         start,
         interval_us / 1e6,
+    )
+
+
+def undisturbed(traces: Sequence[Trace]) -> Trace:
+    """The first of several equal runs, each batch with the least seconds that it took."""
+    return replace(
+        traces[0],
+        critical_s=[min(found) for found in zip(*(t.critical_s for t in traces), strict=True)],
+        rebuild_s=[min(found) for found in zip(*(t.rebuild_s for t in traces), strict=True)],
     )
 
 
@@ -166,6 +181,7 @@ def _output(name: str, level: str, out: Path, *, quick: bool) -> Result:
             "results",
             "longest wait for output after the migration (s)",
             "of it, rebuilding (s)",
+            "longest batch ÷ the same of the new plan",
             "delay at the end (s)",
             "batches without output",
         ),
@@ -176,6 +192,7 @@ def _output(name: str, level: str, out: Path, *, quick: bool) -> Result:
                 sum(t.results),
                 found.silence(n),
                 max(t.rebuild_s),
+                max(map(truediv, t.critical_s[after], traces[NEW].critical_s[after])),
                 found.done(n)[-1] - len(t.results) * found.interval_s,
                 sum(r == 0 for r in t.results[at:]),
             )
@@ -207,6 +224,10 @@ def _output(name: str, level: str, out: Path, *, quick: bool) -> Result:
         at_most(f"{n}: seconds per batch at the end, off the new plan's by", _off(found, n), 0.15)
         for n in (MS, PT)
     ]
+    load = mean(traces[OLD].critical_s[-PER_WINDOW:]) / found.interval_s
+    if not quick:
+        wanted = at_least if level == "high" else at_most
+        checks.append(wanted(f"the condition: load of the old plan, {level}", load, 1.0))
     if level == "high":  # "noticeable"; at low load "short enough to be neglected" (section 6.3)
         before = median(traces[MS].critical_s[at - PER_WINDOW : at])
         checks.append(
