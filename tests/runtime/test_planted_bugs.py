@@ -70,15 +70,13 @@ def full_keys_not_compared() -> Iterator[None]:
 
 @contextmanager
 def a_row_at_the_watermark_is_late() -> Iterator[None]:
-    real = arrivals.Arrivals._refuse
+    real = arrivals.Arrivals._refused
 
-    def refuse(self: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def refused(self: Any, batch: pa.RecordBatch) -> Any:
         marks = tuple(w if w == batch_loop.NEVER_LATE else w + 1 for w in self.task.earliest)
-        return real(
-            mock.Mock(wraps=self, task=mock.Mock(wraps=self.task, earliest=marks, latest=2**63 - 1)), batch
-        )
+        return real(mock.Mock(task=mock.Mock(earliest=marks, latest=2**63 - 1)), batch)
 
-    with mock.patch.object(arrivals.Arrivals, "_refuse", refuse):
+    with mock.patch.object(arrivals.Arrivals, "_refused", refused):
         yield
 
 

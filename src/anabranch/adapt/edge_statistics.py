@@ -16,6 +16,9 @@ from anabranch.plan.graph import JoinGraph
 
 DECAY = 0.8
 """Weight that past batches keep at each new one."""
+EDGE_DECAY = 0.5
+"""Weight that samples of an edge keep at each new one: a sample has examined enough pairs to stand alone,
+and a selectivity that falls by 100 must not take 20 samples to be believed."""
 UNKNOWN_PREDICATE = 1 / 3
 """Selectivity of a predicate nobody has tried yet, as System R had it."""
 
@@ -76,8 +79,8 @@ class _Sums:
         # An edge that is not probed any more has not changed for all we know: it does not fade.
         for pair, sample in report.samples.items():
             examined = sample.probes * sample.state_rows
-            self.examined[pair] = decay * self.examined.get(pair, 0.0) + examined
-            self.pairs[pair] = decay * self.pairs.get(pair, 0.0) + sample.pairs
+            self.examined[pair] = EDGE_DECAY * self.examined.get(pair, 0.0) + examined
+            self.pairs[pair] = EDGE_DECAY * self.pairs.get(pair, 0.0) + sample.pairs
 
 
 class EdgeStatistics:

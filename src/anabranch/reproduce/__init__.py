@@ -12,6 +12,8 @@ from anabranch.reproduce.cape_fig10 import cape_fig10, cape_fig11
 from anabranch.reproduce.cape_fig12 import cape_fig12
 from anabranch.reproduce.cape_fig13 import cape_fig13, cape_fig14, cape_fig15, cape_fig16
 from anabranch.reproduce.cape_reorder import cape_reorder
+from anabranch.reproduce.dcape_fig7 import dcape_fig7, dcape_fig8
+from anabranch.reproduce.dcape_grid import dcape_fig9, dcape_fig10, dcape_fig11, dcape_fig12, dcape_fig13
 from anabranch.reproduce.flux_live import flux_live
 from anabranch.reproduce.flux_memory import flux_memory
 from anabranch.sim.experiments.flux_fig3 import flux_fig3
@@ -38,6 +40,13 @@ EXPERIMENTS: dict[str, Experiment] = {
     "flux-fig15": flux_fig15,
     "flux-live": flux_live,
     "flux-memory": flux_memory,
+    "dcape-fig7": dcape_fig7,
+    "dcape-fig8": dcape_fig8,
+    "dcape-fig9": dcape_fig9,
+    "dcape-fig10": dcape_fig10,
+    "dcape-fig11": dcape_fig11,
+    "dcape-fig12": dcape_fig12,
+    "dcape-fig13": dcape_fig13,
     "cape-fig9": cape_fig9,
     "cape-fig10": cape_fig10,
     "cape-fig11": cape_fig11,

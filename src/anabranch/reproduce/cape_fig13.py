@@ -24,7 +24,7 @@ SECOND = 0.25
 """So that the old plan is too much for one core at high load, and not at low load, as in the paper."""
 ROWS = 500.0
 PER_WINDOW = 8
-REPEATS = 3
+REPEATS = 2
 """Runs of each, on the same rows: a batch took what it took when nothing else disturbed it."""
 MS, PT, NEW, OLD = "moving state", "parallel track", "new plan", "old plan"
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from anabranch.reproduce.dcape_load import Load
 from anabranch.reproduce.dcape_replay import Floats, Replayed, replay
 from anabranch.reproduce.dcape_run import Measured, Setting, measure
+from anabranch.reproduce.dcape_spark import results_on_spark
 from anabranch.sim.experiments.picture import Chart, draw
 from anabranch.sim.experiments.result import Result, Table, at_least, at_most
 
@@ -64,6 +65,7 @@ def dcape_fig7(out: Path, *, quick: bool = False) -> Result:
         for name, run in runs.items()
     )
     differing = sum(run.digest != runs["No-Adapt"].digest for run in runs.values())
+    on_spark = {} if quick else results_on_spark(fig7_load(quick=True), SETTINGS)
     return Result(
         "dcape-fig7",
         "accumulated throughput with and without both adaptations",
@@ -88,6 +90,11 @@ def dcape_fig7(out: Path, *, quick: bool = False) -> Result:
             at_least("both, with PTLB", gain["LM-PTLB"], 4.0),
             at_least("both, with MSLB", gain["LM-MSLB"], 4.0),
             at_most("settings with other results than No-Adapt", float(differing), 0.0),
+            *(
+                [at_most("different results on Spark, beyond one", len(set(on_spark.values())) - 1.0, 0.0)]
+                if on_spark
+                else []
+            ),
         ),
         draw(_chart("results", {n: c.results for n, c in curves.items()}), out / "dcape-fig7.png"),
     )

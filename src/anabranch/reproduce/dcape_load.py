@@ -1,12 +1,12 @@
 """The workload of the D-CAPE experiments: three streams, half of their rows on one of eight sites.
 
 papers/dcape.txt, sections 5.2 and 5.3: A ⋈ B ⋈ C, Poisson arrivals, 100 partitions, one machine with half of
-the load; in some experiments B and C fall from 100 to 5 rows a second at the 30th. What the paper leaves open:
+the load; in some experiments B and C fall from 100 to 5 rows a second at the 30th. Open in the paper:
 
 - Of our 256 partitions 100 have rows: all 32 of site 0, with half of the rows, and 68 of the seven others.
-- All three join on `k`, by which rows are routed. Each two also agree on another column, so that every pair of
-  streams meets equally often and results are few: no order is better than another while rates are equal.
-- Rates are the paper's times a factor, because 100 rows a second take this engine no time that could be measured.
+- All three join on `k`, by which rows are routed. Each two also agree on another column, so that every
+  pair of streams meets equally often and results are few: while rates are equal, no order is better.
+- Rates are the paper's times a factor: 100 rows a second take this engine no time that could be measured.
 - A's rows are wide (`v`), so that intermediate rows with A in them cost more than those without.
 """
 

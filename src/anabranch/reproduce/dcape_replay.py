@@ -44,7 +44,7 @@ class Replayed:
 def replay(measured: Measured, interval_s: float) -> Replayed:
     """What a cluster would have done that gets a batch every `interval_s`."""
     busy, results = np.array(measured.busy_s), np.array(measured.results, dtype=np.float64)
-    times = interval_s * (1 + np.arange(len(busy)))
+    times: Floats = interval_s * np.arange(1.0, len(busy) + 1)
     done = finish_times(busy.max(axis=1), times)
     made = np.array([results.sum(axis=1)[done <= t].sum() for t in times])
     apart = np.zeros(len(times))

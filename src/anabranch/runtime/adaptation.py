@@ -57,6 +57,7 @@ class Adaptation:
         partition_map: PartitionMap,
         reports: Sequence[SlotReport],
         blocks: Sequence[BlockMeta],
+        relocating: bool = False,
     ) -> tuple[PartitionMap, tuple[AdaptEvent, ...]]:
         """Take note of a batch and decide what changes before the next one.
 
@@ -66,10 +67,13 @@ class Adaptation:
             The map under which the batch ran.
         blocks
             What the next batch will start from.
+        relocating
+            Whether a site still works for partitions that have left it: what it is busy with says
+            nothing about those it owns, so that nothing is decided (papers/dcape.txt, algorithm 1: wait).
         """
         statistics = self._statistics(partition_map, reports, blocks)
         events: tuple[AdaptEvent, ...] = ()
-        if self.settings.rebalance != "off" and partition_map.sites > 1:
+        if self.settings.rebalance != "off" and partition_map.sites > 1 and not relocating:
             step = self._controller.step(batch, statistics, partition_map)
             partition_map, events = step.partition_map, step.events
         site_of = partition_map.as_array().astype(np.int64)

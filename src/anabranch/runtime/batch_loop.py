@@ -372,7 +372,8 @@ class BatchLoop:
     ) -> tuple[PartitionMap, Tracks, tuple[AdaptEvent, ...]]:
         """What changes before the next batch: sites of partitions, plans of sites, tracks that end."""
         before, batch = task.partition_map, task.batch + 1
-        after, decided = self._adaptation.after(task.batch, before, reports, blocks)
+        relocating = any(t.partitions & ~partitions_of(before, t.site) for t in self.tracks.ending)
+        after, decided = self._adaptation.after(task.batch, before, reports, blocks, relocating)
         wanted = self._adaptation.settings.sites
         if after.sites != wanted:
             after = after.rescaled(wanted)
