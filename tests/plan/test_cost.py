@@ -81,11 +81,11 @@ def test_probes_follow_keys_before_predicates_before_products() -> None:
     assert probe_orders(found)["d"] == ("a", "b", "c")
 
 
-def test_a_plan_without_intermediate_states_inserts_nothing_and_makes_the_same_results() -> None:
+def test_a_plan_without_intermediate_states_keeps_nothing_but_puts_rows_together_again_and_again() -> None:
     found = Estimates(CHAIN, statistics(CHAIN, rate=10.0, window_s=10.0, selectivity=0.1))
     cost = multiway_cost(found, UnitCosts())
     assert cost.rows == 0
-    assert not any(node.work.inserts for node in cost.nodes)
+    assert [node.work.inserts for node in cost.nodes] == pytest.approx([100.0, 100.0, 100.0])
     # each row has 10 partners in the next state: 10 probes, then 100 pairs, or 2 × 10 from the middle
     assert [node.work.probes for node in cost.nodes] == pytest.approx([110.0, 110.0, 110.0])
     assert [node.work.pairs for node in cost.nodes] == pytest.approx([1100.0, 1100.0, 1100.0])

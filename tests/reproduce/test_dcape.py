@@ -13,7 +13,7 @@ from anabranch.reproduce.dcape_replay import replay
 from anabranch.reproduce.dcape_run import Measured, Setting, measure
 from anabranch.testing.local_ingest import mix_longs
 
-SMALL = Load(60, 12, low_rate=3, drop_s=12, length_s=36, keys=700, values=4)
+SMALL = Load(60, 9, length_s=42, keys=700, values=4)
 MOVES = {"balance_at": 5, "switch_at": 2}
 
 

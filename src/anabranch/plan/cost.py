@@ -138,16 +138,17 @@ def multiway_cost(
     for alias, order in (orders or probe_orders(estimates)).items():
         reached = frozenset((alias,))
         rate = estimates.statistics.rates[alias]
-        probes = pairs = 0.0
+        probes = pairs = made = 0.0
         found = rate
         for other in order:
             probes += found
+            made += found if len(reached) > 1 else 0.0  # put together and sorted, though not kept
             now = reached | {other}
             met = found * estimates.rows(frozenset((other,)))
             found = rate * estimates.rows(now) / estimates.rows(frozenset((alias,)))
             pairs += found if estimates.graph.shared_classes(reached, (other,)) else met
             reached = now
-        work = Work(probes, pairs, 0.0)
+        work = Work(probes, pairs, made)
         nodes.append(NodeCost((alias, *order), work, work.seconds(costs), 0.0))
     return PlanCost(tuple(nodes))
 
