@@ -131,8 +131,13 @@ class Adaptation:
             queues = self._spill.get(site, SiteSpill()).owning(np.flatnonzero(site_of == site))
             steps: list[SpillStep] = []
             # Flux activates one partition at a time; at a boundary all that are in memory can be exchanged.
+            # One that has just come in stays: queues that turn in step with the batches would starve others.
             for _ in range(max(1, len(queues.in_memory))):
-                queues, more = plan_spill(queues, sizes, budget=budget, now=batch, gap=0)
+                turned, more = plan_spill(queues, sizes, budget=budget, now=batch, gap=0)
+                came = {s.partition for s in steps if s.kind is SpillKind.ACTIVATE}
+                if any(s.kind is SpillKind.SPILL and s.partition in came for s in more):
+                    break
+                queues = turned
                 steps += more
             self._spill[site] = queues
             if steps:

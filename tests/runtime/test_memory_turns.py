@@ -1,0 +1,25 @@
+"""Partitions take turns in memory, and every one gets its turn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
+from anabranch.runtime.adaptation import MEBIBYTE, Adaptation
+from anabranch.runtime.settings import Settings
+
+
+@pytest.mark.parametrize("in_memory", [1, 2, 3, 7, 16, 17, 100])
+@pytest.mark.parametrize("sites", [1, 2, 5])
+def test_every_partition_comes_in_within_one_turn_of_the_queue(in_memory: int, sites: int) -> None:
+    adaptation = Adaptation(Settings(sites=sites, slots=1, memory_budget_mb=1), {})
+    here = PartitionMap.even(sites)
+    site_of = here.as_array().astype(np.int64)
+    sizes = np.full(PARTITIONS, MEBIBYTE // in_memory, dtype=np.int64)
+    per_site = -(-PARTITIONS // sites)
+    seen: set[int] = set()
+    for batch in range(2 + 2 * -(-per_site // in_memory)):
+        adaptation._plan_memory(batch, here, sizes, site_of)
+        seen |= set(range(PARTITIONS)) - adaptation.admission().spilled
+    assert seen == set(range(PARTITIONS))
