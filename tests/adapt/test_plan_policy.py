@@ -11,9 +11,9 @@ import pytest
 from tests.plan.statistics import graph, statistics
 
 from anabranch.adapt.edge_statistics import EdgeReport, EdgeSample, EdgeStatistics
+from anabranch.adapt.plan_memory import PlanPolicyState
 from anabranch.adapt.plan_policy import (
     PlanPolicySettings,
-    PlanPolicyState,
     PlanProposal,
     PlanView,
     propose_plans,

@@ -10,9 +10,9 @@ from typing import Any
 
 from anabranch.adapt.edge_statistics import EdgeReport, EdgeSample, EdgeStatistics
 from anabranch.adapt.events import AdaptEvent, EventKind
+from anabranch.adapt.plan_memory import PlanPolicyState
 from anabranch.adapt.plan_policy import (
     PlanPolicySettings,
-    PlanPolicyState,
     PlanProposal,
     PlanView,
     propose_plans,
