@@ -68,12 +68,14 @@ class AdaptCost:
 def run_adapt(
     spark: SparkSession, scratch: Path, *, rows: int = 20_000, batches: int = 24, rounds: int = 2
 ) -> AdaptCost:
-    """Take turns on a uniform load, then follow a load that shifts."""
+    """Take turns on a uniform load, each side first as often as the other, then follow a load that shifts."""
     uniform = three_streams(scratch / "uniform", batches=batches, rows_per_batch=rows)
     on: list[Mapping[str, Any]] = []
     off: list[Mapping[str, Any]] = []
+    _run(spark, uniform, scratch / "warm-up", "auto", window_batches=10)
     for number in range(rounds):
-        for setting, progress in (("off", off), ("auto", on)):
+        turns = (("off", off), ("auto", on))
+        for setting, progress in turns if number % 2 else turns[::-1]:
             found, _ = _run(spark, uniform, scratch / f"{setting}-{number}", setting, window_batches=10)
             progress += found[WARM_UP_BATCHES:]
     shift = 2 * batches // 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -116,8 +116,3 @@ def _by_seed(value: Value) -> str:
     if len(value.values) == 1:
         return f"{value.median:.3g}"
     return f"{value.median:.3g} (by seed {', '.join(f'{v:.3g}' for v in value.values)})"
-
-
-def columns_of(series: Sequence[Sequence[Cell]]) -> tuple[tuple[Cell, ...], ...]:
-    """Turn columns into rows."""
-    return tuple(zip(*series, strict=True))
