@@ -25,14 +25,17 @@ from anabranch.runtime.settings import CONF_PREFIX, Settings
 from anabranch.runtime.sinks import ConsoleSink, FunctionSink, MemorySink, ParquetSink, Sink, WriterSink
 from anabranch.runtime.sources import check_sources, open_sources, source_names
 from anabranch.runtime.spark_checkpoint import SPARK_CHECKPOINT, check_spark_checkpoint, spark_position
-from anabranch.runtime.spark_conf import cheap_logs, conf_set
+from anabranch.runtime.spark_conf import await_sources, cheap_logs, conf_set
 from anabranch.runtime.spark_execute import execute_on_spark
 from anabranch.state import PosixStorage, newest
 from anabranch.state.fence import Fence, acquire
 
 _BATCH_CONF = {
     "spark.sql.adaptive.enabled": "false",  # the exchange is steered by us, partition by partition
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "0",  # whole partitions
+    # Spark measures an Arrow batch after every row unless this is the largest number there is: half of the
+    # time that a slot's rows take to reach Python. The number of rows bounds batches instead.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 13),
 }
 
 
@@ -158,6 +161,7 @@ class Session:
         )
         with conf_set(self.spark, cheap_logs(self.spark)):
             run.attach((writer.trigger(**trigger) if trigger else writer).start())
+            await_sources(run.streamingQuery)
         if trigger.get("availableNow"):
 
             def finish() -> list[BatchSummary]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _BY_RENAME = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -36,3 +38,9 @@ def cheap_logs(spark: SparkSession) -> dict[str, str]:
     apart by our fence. Whoever has chosen a manager keeps it.
     """
     return {} if spark.conf.get(_FILE_MANAGER, None) else {_FILE_MANAGER: _BY_RENAME}
+
+
+def await_sources(query: StreamingQuery) -> None:
+    """Wait until a query that was started has made its sources: they take their settings when they are made."""
+    while query.isActive and query.status["message"].startswith("Initializing"):
+        time.sleep(0.005)

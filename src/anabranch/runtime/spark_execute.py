@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -38,6 +40,18 @@ def _slot_function(task: SlotTask) -> Callable[[Iterable[pa.RecordBatch]], Itera
         assert context is not None
         attempt = f"{context.stageId()}.{context.attemptNumber()}.{context.taskAttemptId()}"
         report = run_slot(task, context.partitionId(), batches, attempt=attempt)
+        spare_modules()
         yield pa.record_batch([pa.array([pickle.dumps(report)], pa.binary())], schema=_REPORT)
 
     return run
+
+
+@cache
+def spare_modules() -> None:
+    """Take what a worker has loaded by its first task out of garbage collection, once.
+
+    Spark's worker collects garbage after every task: with the objects of all imported modules in it, that
+    takes longer than a small batch.
+    """
+    gc.collect()
+    gc.freeze()
