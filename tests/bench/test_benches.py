@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("streams", [2, 3])
 def test_all_engines_give_the_same_join(spark: SparkSession, tmp_path: Path, streams: int) -> None:
     bench = JoinBench(
-        rows=200, batches=5, window_batches=2, streams=3 if streams == 3 else 2, keys="string", warm=False
+        rows=200, batches=5, window_batches=2, streams=3 if streams == 3 else 2, keys="string", warm_s=0
     )
     results = list(run_join_bench(spark, bench, tmp_path))
     ran = [r for r in results if isinstance(r.outcome, EngineRun)]

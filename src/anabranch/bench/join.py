@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,8 +43,12 @@ class JoinBench:
     streams: Literal[2, 3] = 2
     peers: tuple[str, ...] = DEFAULT_PEERS
     seed: int = 0
-    warm: bool = True
-    """Whether engines on the JVM run the workload once before it counts: the JVM compiles for a minute."""
+    warm_s: float = 60.0
+    """For how long an engine on the JVM runs the workload, again and again, before it counts.
+
+    The JVM compiles for about a minute. Counted in time and not in runs, so that a slow engine and a fast
+    one get the same.
+    """
 
     def workload(self, root: Path) -> Workload:
         """Write the files."""
@@ -74,10 +79,11 @@ def run_join_bench(spark: SparkSession, bench: JoinBench, scratch: Path) -> Iter
     duckdb_join = duckdb_batch_join if bench.streams == 2 else duckdb_three_way_join
     judge = duckdb_join(workload, window_us=window_us, scratch=judge_dir)
     for name, engine in _engines(spark, bench, workload, window_us, scratch):
-        outcome = engine()
-        if bench.warm and name in _ON_THE_JVM:
+        began = time.perf_counter()
+        while name in _ON_THE_JVM and time.perf_counter() - began < bench.warm_s:
+            engine()
             shutil.rmtree(scratch / name)
-            outcome = engine()
+        outcome = engine()
         if isinstance(outcome, Skipped):
             yield JoinResult(outcome)
         else:

@@ -61,7 +61,7 @@ def join_table(bench: JoinBench, results: Sequence[JoinResult]) -> Table:
 
 def join_notes(bench: JoinBench, results: Sequence[JoinResult]) -> list[str]:
     """What does not fit in the table: how it was measured, skipped peers, differences."""
-    jvm = "warm: each engine on it ran the workload once before" if bench.warm else "cold"
+    jvm = f"warm: engines on it ran for {bench.warm_s:g} s before" if bench.warm_s else "cold"
     notes = [
         f"Steady: batches after the first {WARM_UP_BATCHES}; engines without batches count as a whole. "
         f"The JVM was {jvm}."

@@ -47,7 +47,9 @@ def join(
     peers: Annotated[
         str, typer.Option(help="Of spark, rocksdb, duckdb, polars, flink.")
     ] = "spark,duckdb,polars,flink",
-    warm: Annotated[bool, typer.Option(help="Run each engine on the JVM once before it counts.")] = True,
+    warm: Annotated[
+        float, typer.Option(help="Seconds for which engines on the JVM run before it counts.", min=0)
+    ] = 60,
     window_scale: Annotated[
         int | None, typer.Option(help="Instead: batch time when the window is so many times longer.", min=2)
     ] = None,
@@ -79,7 +81,7 @@ def join(
             keys=keys,
             streams=3 if streams == "3" else 2,
             peers=chosen,
-            warm=warm,
+            warm_s=warm,
         )
         results = []
         for result in run_join_bench(spark, plan, folder):

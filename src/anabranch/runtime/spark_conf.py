@@ -41,6 +41,6 @@ def cheap_logs(spark: SparkSession) -> dict[str, str]:
 
 
 def await_sources(query: StreamingQuery) -> None:
-    """Wait until a query that was started has made its sources: they take their settings when they are made."""
+    """Wait until a started query has made its sources, which read their settings at that moment."""
     while query.isActive and query.status["message"].startswith("Initializing"):
         time.sleep(0.005)
