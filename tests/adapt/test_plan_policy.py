@@ -12,6 +12,7 @@ from tests.plan.statistics import graph, statistics
 
 from anabranch.adapt.edge_statistics import EdgeReport, EdgeSample, EdgeStatistics
 from anabranch.adapt.plan_memory import PlanPolicyState
+from anabranch.adapt.plan_outcome import PlanOutcome
 from anabranch.adapt.plan_policy import (
     PlanPolicySettings,
     PlanProposal,
@@ -46,6 +47,7 @@ class Site:
         self.settings = settings
         self.state = PlanPolicyState()
         self.proposals: list[PlanProposal] = []
+        self.outcomes: list[PlanOutcome] = []
 
     def evaluate(
         self, known: JoinStatistics, *, times: int = 1, truth=None, follow: bool = True, **view
@@ -55,7 +57,10 @@ class Site:
         for _ in range(times):
             observed = None if truth is None else truth(self.plan, known)
             seen = PlanView(0, "q", GRAPH, self.plan, known, observed_s=observed, **view)
-            self.state, proposals = propose_plans([seen], self.state, settings=self.settings, costs=COSTS)
+            self.state, proposals, outcomes = propose_plans(
+                [seen], self.state, settings=self.settings, costs=COSTS
+            )
+            self.outcomes += outcomes
             self.state = PlanPolicyState.from_json(json.loads(json.dumps(self.state.to_json())))
             self.proposals += proposals
             if proposals and follow:
@@ -147,7 +152,7 @@ def test_noise_of_ten_percent_never_reorders_a_plan_as_good_as_any(
         assert known is not None
         plan = plan or best_plan(asked, known, COSTS).plan
         view = PlanView(0, "q", asked, plan, known)
-        state, proposals = propose_plans([view], state, settings=SETTINGS, costs=COSTS)
+        state, proposals, _ = propose_plans([view], state, settings=SETTINGS, costs=COSTS)
         assert not proposals
 
 
@@ -180,7 +185,7 @@ def test_a_flip_reaches_the_policy_through_rolling_statistics() -> None:
 def test_two_references_have_nothing_to_reorder() -> None:
     two = graph("ab", ["ab"])
     view = PlanView(0, "q", two, parse_plan("(a b)"), statistics(two))
-    state, proposals = propose_plans([view], PlanPolicyState(), settings=SETTINGS, costs=COSTS)
+    state, proposals, _ = propose_plans([view], PlanPolicyState(), settings=SETTINGS, costs=COSTS)
     assert not proposals
     assert not state.memories
 
@@ -216,8 +221,8 @@ def test_a_proposal_that_is_not_followed_comes_again_later() -> None:
 
 def test_sites_are_judged_by_their_own_statistics() -> None:
     views = [PlanView(s, "q", GRAPH, AB_FIRST, k) for s, k in enumerate((AB_SELECTIVE, BC_SELECTIVE))]
-    state, first = propose_plans(views, PlanPolicyState(), settings=SETTINGS, costs=COSTS)
-    _, second = propose_plans(views, state, settings=SETTINGS, costs=COSTS)
+    state, first, _ = propose_plans(views, PlanPolicyState(), settings=SETTINGS, costs=COSTS)
+    _, second, _ = propose_plans(views, state, settings=SETTINGS, costs=COSTS)
     assert not first
     assert [p.site for p in second] == [1]
 
@@ -244,6 +249,35 @@ def test_a_change_that_keeps_its_promise_leaves_the_policy_free() -> None:
     assert len(site.evaluate(BC_SELECTIVE, times=10, truth=as_predicted)) == 1
     assert len(site.evaluate(AB_SELECTIVE, times=10, truth=as_predicted)) == 1
     assert site.plan == AB_FIRST
+
+
+def test_some_evaluations_after_a_change_its_promise_is_held_against_what_came_of_it() -> None:
+    site = Site()
+    site.evaluate(AB_SELECTIVE, times=3, truth=as_predicted)
+    site.evaluate(BC_SELECTIVE, times=2, truth=as_predicted)
+    assert not site.outcomes
+    site.evaluate(BC_SELECTIVE, times=SETTINGS.settle + SETTINGS.trial, truth=as_predicted)
+    (outcome,) = site.outcomes
+    saving = 1 - seconds(BC_FIRST, BC_SELECTIVE) / seconds(AB_FIRST, BC_SELECTIVE)
+    assert (outcome.promised, outcome.observed) == (pytest.approx(saving), pytest.approx(saving))
+    assert outcome.new_s == pytest.approx(as_predicted(BC_FIRST, BC_SELECTIVE))
+    assert f"was to save {saving:.0%} and saved {saving:.0%}" in str(outcome)
+    assert json.loads(json.dumps(outcome.to_json()))["effect"] == "useful"
+
+
+def test_a_change_that_did_harm_says_so_before_it_is_taken_back() -> None:
+    site = Site()
+    site.evaluate(BC_SELECTIVE, times=6, truth=worse_than_before)
+    (outcome,) = site.outcomes
+    assert outcome.observed == pytest.approx(-0.5)
+    assert outcome.effect == "harmful"
+
+
+def test_what_a_query_took_is_remembered_for_whoever_asks() -> None:
+    site = Site()
+    site.evaluate(AB_SELECTIVE, truth=as_predicted)
+    site.evaluate(AB_SELECTIVE)  # nothing was observed this time
+    assert site.state.of(0, "q").observed_s == pytest.approx(as_predicted(AB_FIRST, AB_SELECTIVE))
 
 
 def test_a_change_that_does_harm_is_taken_back() -> None:

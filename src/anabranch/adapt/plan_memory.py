@@ -40,6 +40,8 @@ class PlanMemory:
         The plan that looked better, and for how many evaluations it has.
     factor
         Seconds that a predicted second takes; None before anything was observed.
+    observed_s
+        CPU seconds that the query took per second of event time, as last seen.
     pause_left, next_pause
         Evaluations; 0 for the length of the first pause.
     plan, age, caution
@@ -49,6 +51,7 @@ class PlanMemory:
     wanted: str | None = None
     streak: int = 0
     factor: float | None = None
+    observed_s: float | None = None
     pause_left: int = 0
     next_pause: int = 0
     plan: str | None = None

@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from anabranch.adapt.observation import Outcome
 from anabranch.adapt.plan_memory import PlanMemory, PlanPolicyState, Trial
+from anabranch.adapt.plan_outcome import PlanOutcome
 from anabranch.adapt.self_tuning import Effect, judge
 from anabranch.plan.candidates import canonical
 from anabranch.plan.cost import UnitCosts, plan_cost
@@ -149,21 +150,29 @@ class PlanProposal:
         }
 
 
+class PlanRound(NamedTuple):
+    """What an evaluation of all queries at all sites gave; changes made earlier may have been judged in it."""
+
+    state: PlanPolicyState
+    proposals: tuple[PlanProposal, ...] = ()
+    outcomes: tuple[PlanOutcome, ...] = ()
+
+
 def propose_plans(
     views: Iterable[PlanView],
     state: PlanPolicyState,
     *,
     settings: PlanPolicySettings,
     costs: UnitCosts,
-) -> tuple[PlanPolicyState, tuple[PlanProposal, ...]]:
+) -> PlanRound:
     """Evaluate every query at every site once.
 
     The policy sees from the next views whether a proposal was followed: the plan is another then.
     """
     memories = dict(state.memories)
-    proposals = []
+    proposals, outcomes = [], []
     if settings.wish is Wish.OFF:
-        return state, ()
+        return PlanRound(state)
     for view in views:
         if len(view.graph.aliases) < FEWEST_REFERENCES or view.migrating:
             continue
@@ -172,7 +181,9 @@ def propose_plans(
         memories[view.site, view.query] = memory
         if proposal is not None:
             proposals.append(proposal)
-    return PlanPolicyState(memories), tuple(proposals)
+        if evaluation.outcome is not None:
+            outcomes.append(evaluation.outcome)
+    return PlanRound(PlanPolicyState(memories), tuple(proposals), tuple(outcomes))
 
 
 class _Evaluation:
@@ -185,9 +196,13 @@ class _Evaluation:
         self._estimates = Estimates(view.graph, view.statistics)
         self._plan = canonical(view.plan, view.graph)
         self._now = self._seconds(self._plan)
+        self.outcome: PlanOutcome | None = None
+        """What came of the last change, once there is enough to judge it by."""
 
     def step(self, memory: PlanMemory) -> tuple[PlanMemory, PlanProposal | None]:
         memory = self._date(memory)
+        if self._view.observed_s is not None:
+            memory = replace(memory, observed_s=self._view.observed_s)
         trial = memory.trial
         if trial is not None and trial.new != str(self._plan):  # the proposal was not followed
             memory, trial = replace(memory, trial=None), None
@@ -268,6 +283,9 @@ class _Evaluation:
         if trial.seen < self._settings.settle + self._settings.trial:
             return replace(memory, trial=trial), None
         effect, dearer = _verdict(trial)
+        self.outcome = PlanOutcome.of_trial(
+            self._view.site, self._view.query, trial, evaluations=self._settings.trial, effect=effect
+        )
         goes_back = effect is Effect.HARMFUL
         factor = trial.factor if goes_back else trial.observed / max(trial.promised_new, 1e-12)
         memory = replace(memory, trial=None, factor=factor)

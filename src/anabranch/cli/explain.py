@@ -9,7 +9,7 @@ import typer
 
 from anabranch.cli.flow_file import read_flow
 from anabranch.cli.telling import Debug, InputError, telling
-from anabranch.cli.why import show_decisions
+from anabranch.cli.why import plans_of, show_decisions
 from anabranch.exchange.partition_map import PARTITIONS
 from anabranch.runtime.catalog import explain_query, reconcile
 from anabranch.runtime.settings import Settings
@@ -27,13 +27,17 @@ def explain(
     why: Annotated[
         bool, typer.Option("--why", help="What the session on this checkpoint decided, and why.")
     ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Besides, what other plans there are and what each would take, as seen there."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="With --why: one object per line.")] = False,
     debug: Debug = False,
 ) -> None:
     """Show keys, routing, join trees and states of the queries of a flow file; or, what was decided since."""
     with telling(debug=debug):
         if why:
-            show_decisions(flow, as_json=as_json)
+            show_decisions(flow, query=query, as_json=as_json)
             return
         declared = read_flow(flow)
         names = [q.name for q in declared.queries]
@@ -46,7 +50,12 @@ def explain(
         catalog = reconcile(declared.streams, declared.queries, None)
         # One site per core is decided when Spark has started; this machine's cores are the best guess.
         number = sites or settings.sites or settings.slots or _cores()
-        typer.echo("\n\n".join(explain_query(catalog, name, sites=number) for name in chosen))
+        told = []
+        for name in chosen:
+            told.append(explain_query(catalog, name, sites=number))
+            if checkpoint is not None and (plans := plans_of(checkpoint, name)) is not None:
+                told.append(plans)
+        typer.echo("\n\n".join(told))
 
 
 def _cores() -> int:

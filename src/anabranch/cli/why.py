@@ -1,4 +1,4 @@
-"""What a running or finished session decided, and with which numbers."""
+"""What a running or finished session knows of its plans, what it decided, and with which numbers."""
 
 from __future__ import annotations
 
@@ -9,19 +9,35 @@ from typing import Any
 import typer
 
 from anabranch.cli.telling import InputError
-from anabranch.state import PosixStorage, newest
+from anabranch.runtime.plans_seen import plans_seen
+from anabranch.state import Manifest, PosixStorage, newest
 
 
-def show_decisions(checkpoint: Path, *, as_json: bool) -> None:
-    """Print the last decisions: moves accepted and refused, their reasons, what came of them."""
-    manifest = newest(PosixStorage(checkpoint)) if checkpoint.is_dir() else None
-    if manifest is None:
-        raise InputError(f"{checkpoint} holds no committed batch: give the directory of --checkpoint")
+def show_decisions(checkpoint: Path, *, query: str | None = None, as_json: bool) -> None:
+    """Print the candidate plans, then the last decisions: accepted and refused, why, what came of them."""
+    manifest = newest_manifest(checkpoint)
+    for plans in plans_seen(manifest):
+        if query is None or plans.query.lower() == query.lower():
+            typer.echo(json.dumps(plans.to_json(), ensure_ascii=False) if as_json else plans.to_text() + "\n")
     events = manifest.controller.get("events", ())
     if not events and not as_json:
         typer.echo("nothing was decided: the load is even, or rebalance is off")
     for event in events:
         typer.echo(json.dumps(event, ensure_ascii=False) if as_json else _line(event))
+
+
+def plans_of(checkpoint: Path, query: str) -> str | None:
+    """The candidate plans of a query in words; None where it has run on none, or has but one."""
+    seen = (plans for plans in plans_seen(newest_manifest(checkpoint)) if plans.query == query)
+    return next((plans.to_text() for plans in seen), None)
+
+
+def newest_manifest(checkpoint: Path) -> Manifest:
+    """The last committed batch of a checkpoint."""
+    manifest = newest(PosixStorage(checkpoint)) if checkpoint.is_dir() else None
+    if manifest is None:
+        raise InputError(f"{checkpoint} holds no committed batch: give the directory of --checkpoint")
+    return manifest
 
 
 def _line(event: dict[str, Any]) -> str:

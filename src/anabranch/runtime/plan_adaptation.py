@@ -104,9 +104,12 @@ class PlanAdaptation:
             if (view := self._view(query, site, tracks, observed)) is not None
         ]
         settings = PlanPolicySettings(wish=Wish(wish))
-        self._state, proposals = propose_plans(views, self._state, settings=settings, costs=self.costs)
+        self._state, proposals, outcomes = propose_plans(
+            views, self._state, settings=settings, costs=self.costs
+        )
         migrations = tuple(Migration(p.query, p.site, str(p.new), p.strategy) for p in proposals)
-        return migrations, tuple(_told(batch, proposal) for proposal in proposals)
+        judged = (AdaptEvent(batch, EventKind.BENEFIT_OBSERVED, str(o), o.to_json()) for o in outcomes)
+        return migrations, (*judged, *(_told(batch, proposal) for proposal in proposals))
 
     def rebalancing(
         self,
