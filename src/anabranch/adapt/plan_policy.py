@@ -151,7 +151,7 @@ class PlanProposal:
 
 
 class PlanRound(NamedTuple):
-    """What an evaluation of all queries at all sites gave; changes made earlier may have been judged in it."""
+    """What an evaluation of all queries at all sites gave; earlier changes may have been judged in it."""
 
     state: PlanPolicyState
     proposals: tuple[PlanProposal, ...] = ()
