@@ -19,9 +19,9 @@ from anabranch.plan.migration_cost import Strategy
 from anabranch.runtime import open_blocks
 from anabranch.runtime.adaptation import Adaptation
 from anabranch.runtime.admission import OPEN, Admission
-from anabranch.runtime.batch_loop import BatchLoop
 from anabranch.runtime.settings import Settings
 from anabranch.runtime.sinks import MemorySink
+from anabranch.runtime.steering import Steering
 from anabranch.testing.generated import Batch
 from anabranch.testing.local_run import LocalRun
 from anabranch.testing.oracle_check import accepted_rows, check_rows, expected_rows, scratch
@@ -101,8 +101,8 @@ def directed(
         held = spilled.get(at[0])
         return OPEN if held is None else Admission({}, held)
 
-    def migrations(*_: Any) -> tuple[Migration, ...]:
-        return now[0].migrations
+    def migrations(*_: Any) -> tuple[tuple[Migration, ...], tuple[()]]:
+        return now[0].migrations, ()
 
     def strategy(*_: Any) -> Strategy:
         return now[0].rebalance
@@ -110,8 +110,8 @@ def directed(
     with (
         mock.patch.object(Adaptation, "after", after),
         mock.patch.object(Adaptation, "admission", admission),
-        mock.patch.object(BatchLoop, "_migrations", migrations),
-        mock.patch.object(BatchLoop, "_strategy", strategy),
+        mock.patch.object(Steering, "_migrations", migrations),
+        mock.patch.object(Steering, "_strategy", strategy),
     ):
         yield
 

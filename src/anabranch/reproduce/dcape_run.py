@@ -10,11 +10,12 @@ from anabranch.adapt.tracks import Tracks
 from anabranch.bench.same_results import Digest, digest_of
 from anabranch.plan.migration_cost import Strategy
 from anabranch.reproduce.dcape_load import COLUMNS, SITES, STREAMS, Load
-from anabranch.runtime.batch_loop import BatchSummary, IsOver
+from anabranch.runtime.batch_loop import BatchSummary
 from anabranch.runtime.lemma_purge import LemmaPurge
 from anabranch.runtime.settings import Settings
 from anabranch.runtime.sinks import ParquetSink
 from anabranch.runtime.site_work import is_over
+from anabranch.runtime.steering import IsOver
 from anabranch.state.layout import BLOCKS
 from anabranch.testing.local_ingest import mix_longs
 from anabranch.testing.local_run import LocalRun

@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from anabranch.exchange.partition_map import partition_of
 from anabranch.operators.rows import RowSet, concat_rows, int64s
-from anabranch.plan.layout import HASH, TIME
+from anabranch.plan.layout import HASH, TIME, Layout
+from anabranch.state.block import BlockMeta
 
 ARRIVAL = "arrival"
 """Column of waiting rows: the batch in which they arrived, so that they leave in that order."""
@@ -55,6 +56,22 @@ def is_waiting(state: str) -> bool:
 def entered_state(state: str) -> str:
     """The state that the rows of a waiting state will enter."""
     return state.removeprefix(_PREFIX)
+
+
+def waiting_blocks(layout: Layout, blocks: Sequence[BlockMeta]) -> tuple[BlockMeta, ...]:
+    """Blocks of rows that wait to enter a state; those of a removed query wait for nothing."""
+    inputs = {source.state for source in layout.inputs}
+    return tuple(b for b in blocks if is_waiting(b.state) and entered_state(b.state) in inputs)
+
+
+def oldest_waiting(layout: Layout, waiting: Sequence[BlockMeta]) -> dict[str, int]:
+    """Per stream the oldest event time of a row that waits."""
+    stream_of = {source.state: source.stream for source in layout.inputs}
+    oldest: dict[str, int] = {}
+    for block in waiting:
+        stream = stream_of[entered_state(block.state)]
+        oldest[stream] = min(block.min_ts, oldest.get(stream, block.min_ts))
+    return oldest
 
 
 def admit(

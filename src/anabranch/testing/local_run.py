@@ -11,13 +11,14 @@ import pyarrow as pa
 from anabranch.exchange.partition_map import partition_of
 from anabranch.plan.layout import HASH
 from anabranch.plan.logical import Query, Stream
-from anabranch.runtime.batch_loop import BatchLoop, BatchSummary, IsOver
+from anabranch.runtime.batch_loop import BatchLoop, BatchSummary
 from anabranch.runtime.catalog import reconcile
 from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.settings import Settings
 from anabranch.runtime.sinks import MemorySink, Sink
 from anabranch.runtime.site_work import is_over
 from anabranch.runtime.slot_task import SlotTask, run_slot
+from anabranch.runtime.steering import IsOver
 from anabranch.state import PosixStorage, Storage, newest
 from anabranch.state.fence import acquire
 from anabranch.testing.local_ingest import wire_rows

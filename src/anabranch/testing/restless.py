@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from anabranch.adapt.tracks import Migration
+from anabranch.adapt.tracks import Migration, Tracks
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
 from anabranch.plan.migration_cost import Strategy
 from anabranch.plan.tree import Join, Leaf, Plan, Probe, parse_plan
 from anabranch.runtime.adaptation import Adaptation
 from anabranch.runtime.admission import OPEN, Admission
 from anabranch.runtime.batch_loop import BatchLoop, BatchSummary
+from anabranch.runtime.steering import Steering
 
 
 @contextmanager
@@ -46,13 +47,13 @@ def restless(seed: int, *, rescales: bool = True) -> Iterator[None]:
         budgets = {site: rng.randint(1, 5) for site in range(9) if rng.random() < 0.4}
         return Admission(budgets if rng.random() < 0.5 else {}, spilled)
 
-    def migrations(self: BatchLoop, *_: Any) -> list[Migration]:
+    def migrations(_: Steering, batch: int, tracks: Tracks, *__: Any) -> tuple[list[Migration], tuple[()]]:
         return [
             Migration(query, site, str(any_plan(rng, parse_plan(plan).aliases)), rng.choice(list(Strategy)))
-            for query, plans in self.tracks.plans.items()
+            for query, plans in tracks.plans.items()
             for site, plan in enumerate(plans)
             if rng.random() < 0.3
-        ]
+        ], ()
 
     def strategy(*_: Any) -> Strategy:
         return rng.choice(list(Strategy))
@@ -61,8 +62,8 @@ def restless(seed: int, *, rescales: bool = True) -> Iterator[None]:
         mock.patch.object(BatchLoop, "_run", run),
         mock.patch.object(Adaptation, "after", after),
         mock.patch.object(Adaptation, "admission", admission),
-        mock.patch.object(BatchLoop, "_migrations", migrations),
-        mock.patch.object(BatchLoop, "_strategy", strategy),
+        mock.patch.object(Steering, "_migrations", migrations),
+        mock.patch.object(Steering, "_strategy", strategy),
     ):
         yield
 
