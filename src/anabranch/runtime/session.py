@@ -25,18 +25,10 @@ from anabranch.runtime.settings import CONF_PREFIX, Settings
 from anabranch.runtime.sinks import ConsoleSink, FunctionSink, MemorySink, ParquetSink, Sink, WriterSink
 from anabranch.runtime.sources import check_sources, open_sources, source_names
 from anabranch.runtime.spark_checkpoint import SPARK_CHECKPOINT, check_spark_checkpoint, spark_position
-from anabranch.runtime.spark_conf import await_sources, cheap_logs, conf_set
+from anabranch.runtime.spark_conf import await_sources, batch_conf, cheap_logs, conf_set
 from anabranch.runtime.spark_execute import execute_on_spark
 from anabranch.state import PosixStorage, newest
 from anabranch.state.fence import Fence, acquire
-
-_BATCH_CONF = {
-    "spark.sql.adaptive.enabled": "false",  # the exchange is steered by us, partition by partition
-    # Spark measures an Arrow batch after every row unless this is the largest number there is: half of the
-    # time that a slot's rows take to reach Python. The number of rows bounds batches instead.
-    "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
-    "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 13),
-}
 
 
 class Session:
@@ -150,7 +142,7 @@ class Session:
 
         def process(batch_rows: DataFrame, batch: int) -> None:
             rows[:] = [batch_rows]
-            for key, value in _BATCH_CONF.items():
+            for key, value in batch_conf(loop.wire).items():
                 batch_rows.sparkSession.conf.set(key, value)
             offsets, source_id = spark_position(self.checkpoint, batch)
             run.process(batch, offsets=offsets, source_id=source_id)
@@ -165,7 +157,7 @@ class Session:
         if trigger.get("availableNow"):
 
             def finish() -> list[BatchSummary]:
-                rows[:] = [_no_rows(self.spark, frame)]
+                rows[:] = [_no_rows(self.spark, frame, batch_conf(loop.wire))]
                 return loop.drain() + (loop.end_of_input() if settings.end_of_input == "true" else [])
 
             run.finish_when_done(finish)
@@ -194,10 +186,10 @@ class Session:
             self._frames[stream.name] = frame
 
 
-def _no_rows(spark: SparkSession, like: DataFrame) -> DataFrame:
+def _no_rows(spark: SparkSession, like: DataFrame, conf: Mapping[str, str]) -> DataFrame:
     """An empty batch of the same columns, in a session of its own: the user's keeps its conf."""
     own = spark.newSession()
-    for key, value in _BATCH_CONF.items():
+    for key, value in conf.items():
         own.conf.set(key, value)
     return own.createDataFrame([], like.schema)
 

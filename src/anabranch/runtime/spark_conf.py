@@ -9,8 +9,29 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from anabranch.runtime.wire import Wire
+
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _BY_RENAME = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+
+_ARROW_ROWS = 1 << 13
+_ARROW_ROWS_WITH_TEXT = 1 << 10
+"""Rows of an Arrow batch; of text there are at most 2 GiB in one, so that a row may have a MiB."""
+
+
+def batch_conf(wire: Wire) -> dict[str, str]:
+    """Settings of the job that a micro-batch is."""
+    has_text = any(lane_type in ("string", "binary") for _, lane_type in wire.lanes)
+    return {
+        "spark.sql.adaptive.enabled": "false",  # the exchange is steered by us, partition by partition
+        # Spark measures an Arrow batch after every row unless this is the largest number there is: half of
+        # the time that a slot's rows take to reach Python. The number of rows bounds batches instead.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(
+            _ARROW_ROWS_WITH_TEXT if has_text else _ARROW_ROWS
+        ),
+    }
 
 
 @contextmanager
