@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from anabranch.testing.workloads import StreamFiles, Workload
+if TYPE_CHECKING:
+    from anabranch.testing.workloads import StreamFiles, Workload
 
 AUCTION_WINDOW = "10 SECONDS"
 BID_WINDOW = "1 SECOND"

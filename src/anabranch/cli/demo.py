@@ -23,14 +23,12 @@ from anabranch.cli.telling import Debug, InputError, telling
 from anabranch.cli.views import choose_view
 from anabranch.errors import AnabranchError
 from anabranch.plan.logical import Flow
-from anabranch.testing.flow_oracle import FlowOracle
-from anabranch.testing.oracle_compare import compare_rows
-from anabranch.testing.workloads import Workload, auction_streams
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from anabranch.bench.engine_run import EngineRun
+    from anabranch.testing.workloads import Workload
 
 BIDS_PER_BATCH = 50_000
 BATCHES = 16
@@ -82,6 +80,8 @@ def _folder(directory: Path | None) -> Path:
 
 
 def _make_auction(console: Console, folder: Path, *, batches: int, bids: int) -> Workload:
+    from anabranch.testing.workloads import auction_streams
+
     console.print("\n[bold]1  An auction house[/]: persons register, open auctions, place bids")
     workload = auction_streams(folder / "in", batches=batches, bids_per_batch=bids)
     rows = ", ".join(f"{s.rows:,} {s.name}" for s in workload.streams)
@@ -113,6 +113,9 @@ def _run(spark: SparkSession, flow: Flow, folder: Path, console: Console) -> Eng
 
 
 def _check(console: Console, flow: Flow, workload: Workload, folder: Path) -> None:
+    from anabranch.testing.flow_oracle import FlowOracle
+    from anabranch.testing.oracle_compare import compare_rows
+
     console.print("\n[bold]4  Is it right?[/] The same queries as batch SQL in DuckDB over all rows")
     oracle = FlowOracle({s.name: s for s in flow.streams}, {s.name: s.path for s in workload.streams})
     for query in flow.queries:
@@ -127,6 +130,7 @@ def _compare_speed(
     console: Console, spark: SparkSession, workload: Workload, folder: Path, ours: EngineRun
 ) -> None:
     from anabranch.bench.auction_peer import spark_auction_join
+    from anabranch.testing.oracle_compare import compare_rows
 
     console.print(
         f"\n[bold]5  And Spark's own join?[/] The query {TWO_WAY} alone, on the same files", highlight=False

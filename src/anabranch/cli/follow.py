@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from anabranch.cli.stop_request import StopRequest
 from anabranch.runtime.events import Event
-from anabranch.runtime.run import Run
+
+if TYPE_CHECKING:
+    from anabranch.runtime.run import Run
 
 POLL_SECONDS = 0.2
 
