@@ -232,13 +232,13 @@ def test_no_strategy_when_it_is_off() -> None:
 
 
 @given(st.data())
-def test_costs_are_finite_and_never_negative(data: st.DataObject) -> None:
+def test_costs_are_finite_and_no_more_than_what_is_processed(data: st.DataObject) -> None:
     known = data.draw(random_statistics(ONE_KEY))
     plans = st.sampled_from(list(candidates(ONE_KEY)))
     old, new = data.draw(plans), data.draw(plans)
     for found in (moving(known, old=old, new=new), parallel(known, old=old, new=new)):
         assert found.feasible
-        assert found.processing_s >= found.cost_s >= 0
+        assert found.processing_s >= max(0.0, found.cost_s)
 
 
 # --- partitions between sites: dcape.txt ---

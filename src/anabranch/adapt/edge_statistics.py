@@ -14,8 +14,9 @@ from anabranch.plan.candidates import References
 from anabranch.plan.estimates import JoinStatistics, edges_of
 from anabranch.plan.graph import JoinGraph
 
-DECAY = 0.8
-"""Weight that past batches keep at each new one."""
+DECAY = 0.5
+"""Weight that past batches keep at each new one: what a migration costs follows from rates as they are, and
+rates that fall by 20 must not look 5 times too high after half a window of batches."""
 EDGE_DECAY = 0.5
 """Weight that samples of an edge keep at each new one: a sample has examined enough pairs to stand alone,
 and a selectivity that falls by 100 must not take 20 samples to be believed."""
@@ -67,6 +68,8 @@ class _Sums:
     """What is kept of one query at one site."""
 
     seconds: float = 0.0
+    batches: int = 0
+    """All that were counted; none of them fades."""
     rows: dict[str, float] = field(default_factory=dict)
     state_rows: dict[str, float] = field(default_factory=dict)
     examined: dict[References, float] = field(default_factory=dict)
@@ -74,6 +77,7 @@ class _Sums:
 
     def add(self, report: EdgeReport, decay: float) -> None:
         self.seconds = decay * self.seconds + report.elapsed_s
+        self.batches += 1
         self.rows = {a: decay * self.rows.get(a, 0.0) + n for a, n in report.new_rows.items()}
         self.state_rows = {a: float(n) for a, n in report.state_rows.items()}
         # An edge that is not probed any more has not changed for all we know: it does not fade.
@@ -118,7 +122,9 @@ class EdgeStatistics:
             for pair in edges_of(graph)
         }
         rows = {alias: sums.state_rows[alias] for alias in graph.aliases if alias in sums.state_rows}
-        return JoinStatistics(rates, dict(windows_s), selectivities, rows)
+        weight = (1 - self._decay**sums.batches) / (1 - self._decay) if self._decay < 1 else sums.batches
+        batch_s = sums.seconds / weight if sums.batches else 0.0
+        return JoinStatistics(rates, dict(windows_s), selectivities, rows, batch_s, float(sums.batches))
 
     def _selectivity(self, site: int, query: str, pair: References) -> float | None:
         """As measured here, or else over all sites."""
@@ -164,6 +170,7 @@ def _query_to_json(sites: Mapping[int, _Sums]) -> dict[str, Any]:
     return {
         "aliases": aliases,
         "edges": edges,
+        "batches": {str(site): sums.batches for site, sums in sites.items()},
         "sites": {
             str(site): [
                 _short(sums.seconds),
@@ -186,7 +193,8 @@ def _query_from_json(data: Mapping[str, Any]) -> dict[int, _Sums]:
             {name: float(value) for name, value in zip(names, values, strict=False) if value is not None}
             for names in (aliases, aliases, pairs, pairs)
         ]
-        sites[int(site)] = _Sums(float(seconds), *columns)
+        batches = int(data.get("batches", {}).get(site, 0))
+        sites[int(site)] = _Sums(float(seconds), batches, *columns)
     return sites
 
 

@@ -32,6 +32,7 @@ from anabranch.plan.migration_cost import (
 )
 from anabranch.plan.optimizer import RatedPlan, best_plan, best_probe, ranked
 from anabranch.plan.tree import Plan, parse_plan
+from anabranch.plan.visits import plan_visits
 
 LEARN = 0.3
 """Weight of the latest evaluation in what a predicted second turns out to take."""
@@ -226,9 +227,10 @@ class _Evaluation:
 
     def _learn(self, memory: PlanMemory) -> PlanMemory:
         """What a predicted second takes on the plan that runs."""
-        if self._view.observed_s is None or self._now <= 0:
+        whole = self._whole(self._plan)
+        if self._view.observed_s is None or whole <= 0:
             return memory
-        latest = self._view.observed_s / self._now
+        latest = self._view.observed_s / whole
         factor = latest if memory.factor is None else (1 - LEARN) * memory.factor + LEARN * latest
         return replace(memory, factor=factor)
 
@@ -277,8 +279,8 @@ class _Evaluation:
             trial = replace(
                 trial,
                 observed=trial.observed + observed_s,
-                promised_old=trial.promised_old + self._seconds(parse_plan(trial.old)),
-                promised_new=trial.promised_new + self._now,
+                promised_old=trial.promised_old + self._whole(parse_plan(trial.old)),
+                promised_new=trial.promised_new + self._whole(self._plan),
             )
         if trial.seen < self._settings.settle + self._settings.trial:
             return replace(memory, trial=trial), None
@@ -340,6 +342,12 @@ class _Evaluation:
 
     def _saves(self, seconds: float) -> bool:
         return self._now > 0 and (self._now - seconds) / self._now >= self._settings.threshold
+
+    def _whole(self, plan: Plan) -> float:
+        """All that a plan takes, as it is observed: visits to blocks too, which any plan makes."""
+        batch_s = self._view.statistics.batch_s
+        visits = plan_visits(plan, self._estimates) / batch_s if batch_s > 0 else 0.0
+        return self._seconds(plan) + self._costs.visit_s * visits
 
     def _seconds(self, plan: Plan) -> float:
         return plan_cost(plan, self._estimates, self._costs).seconds

@@ -18,8 +18,12 @@ from anabranch.plan.candidates import References
 from anabranch.plan.estimates import Estimates
 from anabranch.plan.tree import Plan, Probe, joins
 
+TERMS = 4
 PULL = 0.001
-"""Weight of what was believed before, as a share of the observations' own weight."""
+"""Least weight of what was believed before, as a share of the observations' own weight."""
+USUALLY_OFF = 0.5
+"""Share by which a unit is usually off the usual proportions: the noisier the observations, the more this
+decides, or batches that are all alike would put their noise on whichever unit it fits."""
 LEAST_SHARE = 0.1
 """No term is fitted below this share of what the usual proportions would give it."""
 
@@ -38,21 +42,25 @@ class UnitCosts:
         Per row inserted into an intermediate state (T_s).
     gather_s
         Per row read together when a state is recomputed.
+    visit_s
+        Per block of state in which the new rows of a batch find something (`plan/visits.py`).
     """
 
     probe_s: float = 2e-7
     pair_s: float = 1e-7
     insert_s: float = 2e-7
     gather_s: float = 1e-7
+    visit_s: float = 2e-4
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Numbers of probes, pairs and inserts; per second of event time where a rate is meant."""
+    """Numbers of probes, pairs, inserts and visits; per second of event time where a rate is meant."""
 
     probes: float
     pairs: float
     inserts: float
+    visits: float = 0.0
 
     def seconds(self, costs: UnitCosts) -> float:
         """What this work takes.
@@ -60,7 +68,8 @@ class Work:
         >>> Work(probes=10, pairs=4, inserts=1).seconds(UnitCosts(0.5, 0.25, 3.0))
         9.0
         """
-        return costs.probe_s * self.probes + costs.pair_s * self.pairs + costs.insert_s * self.inserts
+        by_row = costs.probe_s * self.probes + costs.pair_s * self.pairs + costs.insert_s * self.inserts
+        return by_row + costs.visit_s * self.visits
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,21 +199,30 @@ class Calibration:
     Attributes
     ----------
     products
-        Sums of products of the counts (probes, pairs, inserts), row by row.
+        Sums of products of the counts (probes, pairs, inserts, visits), row by row.
     moments
         Sums of the counts times seconds.
+    squares, weight
+        Sum of the seconds' squares, and of observations: how far they are off what the units explain.
     """
 
-    products: tuple[float, ...] = (0.0,) * 9
-    moments: tuple[float, ...] = (0.0,) * 3
+    products: tuple[float, ...] = (0.0,) * TERMS**2
+    moments: tuple[float, ...] = (0.0,) * TERMS
+    squares: float = 0.0
+    weight: float = 0.0
 
     def add(self, observed: WorkObserved, *, decay: float = 0.9) -> Calibration:
         """Learn from one observation; the earlier ones keep `decay` of their weight."""
         work = observed.work
-        counts = np.array([work.probes, work.pairs, work.inserts])
+        counts = np.array([work.probes, work.pairs, work.inserts, work.visits])
         products = decay * np.array(self.products) + np.outer(counts, counts).ravel()
         moments = decay * np.array(self.moments) + counts * observed.seconds
-        return Calibration(tuple(map(float, products)), tuple(map(float, moments)))
+        return Calibration(
+            tuple(map(float, products)),
+            tuple(map(float, moments)),
+            decay * self.squares + observed.seconds**2,
+            decay * self.weight + 1,
+        )
 
     def unit_costs(self, usual: UnitCosts | None = None) -> UnitCosts:
         """The units that explain the observations best, near the usual proportions where they leave it open.
@@ -212,27 +230,33 @@ class Calibration:
         Gathering is not observed; it follows the other units.
         """
         usual = usual or UnitCosts()
-        prior = np.array([usual.probe_s, usual.pair_s, usual.insert_s])
+        prior = np.array([usual.probe_s, usual.pair_s, usual.insert_s, usual.visit_s])
         # In multiples of the usual costs, so that the terms are of one size.
-        gram = np.array(self.products).reshape(3, 3) * np.outer(prior, prior)
+        gram = np.array(self.products).reshape(TERMS, TERMS) * np.outer(prior, prior)
         moment = np.array(self.moments) * prior
         weight = float(gram.sum())
         if weight <= 0 or moment.sum() <= 0:
             return usual
         ratio = float(moment.sum()) / weight  # all units off by the same factor
-        pull = PULL * float(np.trace(gram))
-        fitted = _at_least(
-            gram + pull * np.eye(3), moment + pull * ratio, least=np.full(3, LEAST_SHARE * ratio)
-        )
-        probe_s, pair_s, insert_s = (float(v) for v in fitted * prior)
-        return UnitCosts(probe_s, pair_s, insert_s, usual.gather_s * ratio)
+        fitted, pull = np.zeros(TERMS), PULL * float(np.trace(gram))
+        for _ in range(2):  # the first fit tells how noisy the observations are, the second uses it
+            held = gram + pull * np.eye(TERMS), moment + pull * ratio
+            fitted = _at_least(*held, least=np.full(TERMS, LEAST_SHARE * ratio))
+            unexplained = self.squares - 2 * float(fitted @ moment) + float(fitted @ gram @ fitted)
+            noise = max(0.0, unexplained) / max(self.weight, 1.0)
+            pull = max(pull, noise / (USUALLY_OFF * ratio) ** 2)
+        probe_s, pair_s, insert_s, visit_s = (float(v) for v in fitted * prior)
+        return UnitCosts(probe_s, pair_s, insert_s, usual.gather_s * ratio, visit_s)
 
     def to_json(self) -> dict[str, list[float]]:
-        return {"products": list(self.products), "moments": list(self.moments)}
+        sums = {"products": list(self.products), "moments": list(self.moments)}
+        return {**sums, "noise": [self.squares, self.weight]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Iterable[float]]) -> Calibration:
-        return cls(tuple(map(float, data["products"])), tuple(map(float, data["moments"])))
+        """As `to_json` gave it; one of other terms is of another release and teaches nothing."""
+        products, moments = (tuple(map(float, data[name])) for name in ("products", "moments"))
+        return cls(products, moments, *map(float, data["noise"])) if len(moments) == TERMS else cls()
 
 
 def calibrated(

@@ -21,6 +21,8 @@ from anabranch.plan.logical import UNBOUNDED_US, Query
 LEAST_ROWS = 1e-6
 """An empty state counts as this: ratios stay defined, and joining it early still looks as good as it is."""
 LEAST_SELECTIVITY = 1e-12
+MOST_BLOCKS = 12
+"""Blocks of a state beyond which they are merged (`Settings.max_blocks`)."""
 
 Reason = int | References
 """Why two references are joined: a key class, or the two themselves for predicates over just them."""
@@ -40,12 +42,18 @@ class JoinStatistics:
         Per pair of references with an edge: pairs / (rows of one × rows of the other).
     state_rows
         Rows in state per reference, where known; otherwise rate × window.
+    batch_s
+        Event time from batch to batch; 0 where it is not known.
+    batches
+        Batches that were seen so far: a state has no more blocks than that.
     """
 
     rates: Mapping[str, float]
     windows_s: Mapping[str, float]
     selectivities: Mapping[References, float]
     state_rows: Mapping[str, float] = field(default_factory=dict)
+    batch_s: float = 0.0
+    batches: float = math.inf
 
     def rows_of(self, alias: str) -> float:
         """|S_A| = λ_A W (section 5.1), unless the rows were counted."""
@@ -67,7 +75,7 @@ class JoinStatistics:
         20.0
         """
         unbounded = {a: n for a, n in self.state_rows.items() if math.isinf(self.windows_s[a])}
-        return replace(self, state_rows=unbounded)
+        return replace(self, state_rows=unbounded, batches=math.inf)
 
 
 def window_seconds(query: Query) -> dict[str, float]:
@@ -125,6 +133,20 @@ class Estimates:
             known = self.rows(references) * math.fsum(rates[x] / self._single[x] for x in references)
             self._rates[references] = known
         return known
+
+    def blocks(self, references: References) -> float:
+        """Blocks that the state over these references is in; 0 where it is not known how long a batch is.
+
+        >>> graph = JoinGraph(("a",), (), ())
+        >>> known = JoinStatistics({"a": 1.0}, {"a": 8.0}, {}, batch_s=2.0)
+        >>> Estimates(graph, known).blocks(frozenset("a"))
+        5.0
+        """
+        known = self.statistics
+        if known.batch_s <= 0:
+            return 0.0
+        window = min(known.windows_s[alias] for alias in references)
+        return min(window / known.batch_s + 1, known.batches, MOST_BLOCKS)
 
     def _selectivity(self, last: str, rest: References) -> float:
         """Of all combinations, the share that passes when `last` joins `rest`; classes are independent.

@@ -19,6 +19,7 @@ from anabranch.plan.cost import UnitCosts, Work, join_work
 from anabranch.plan.estimates import Estimates, JoinStatistics
 from anabranch.plan.graph import JoinGraph
 from anabranch.plan.tree import Join, Plan, Probe, joins
+from anabranch.plan.visits import join_visits, rebuild_visits, spared_visits
 
 FULLEST = 0.95
 """A site counts as loaded up to this: beyond it, work put on it would look infinitely dear."""
@@ -112,7 +113,8 @@ class MigrationCost:
     processing_s
         CPU seconds of the migrated joins while it lasts: the recomputation, or both tracks.
     cost_s
-        Of these, what a site that had the new plan already would not have spent.
+        Of these, what a site that had the new plan already would not have spent. Negative where the new
+        plan is the dearer one and is put off, or where states become fewer blocks.
     """
 
     strategy: Strategy
@@ -130,8 +132,16 @@ def moving_state_cost(
     old: Plan, new: Plan, *, graph: JoinGraph, statistics: JoinStatistics, costs: UnitCosts
 ) -> MigrationCost:
     """Equation 3, T_MS = T_S: silence while unmatched states are recomputed."""
-    seconds = recompute_seconds(old, new, Estimates(graph, statistics), costs)
-    return MigrationCost(Strategy.MOVING_STATE, seconds, seconds, seconds, seconds)
+    estimates = Estimates(graph, statistics)
+    anew = set(match_states(old, new).recomputed)
+    visits = sum(
+        rebuild_visits(frozenset(join.left.aliases), frozenset(join.right.aliases), estimates, anew)
+        for join in joins(new)
+        if frozenset(join.aliases) in anew
+    )
+    seconds = recompute_seconds(old, new, estimates, costs) + costs.visit_s * visits
+    spared = costs.visit_s * sum(spared_visits(state, estimates) for state in anew)
+    return MigrationCost(Strategy.MOVING_STATE, seconds, seconds, seconds, seconds - spared)
 
 
 def recompute_seconds(old: Plan, new: Plan, estimates: Estimates, costs: UnitCosts) -> float:
@@ -171,7 +181,11 @@ def parallel_track_cost(
         return MigrationCost(Strategy.PARALLEL_TRACK, math.inf, 0.0, math.inf, math.inf)
     track = _Tracks(graph, statistics, costs, root=frozenset(new.aliases))
     processing = track.draining(old_box, duration) + track.filling(new_box, duration)
-    cost = max(0.0, processing - track.running(new_box, duration))
+    cost = processing - track.running(new_box, duration)
+    # Beside what its rows cost, either track goes through its blocks in every batch.
+    visited = track.visits(old_box, duration) + track.visits(new_box, duration, filling=True)
+    processing += costs.visit_s * visited
+    cost += costs.visit_s * (visited - track.visits(new_box, duration))
     return MigrationCost(Strategy.PARALLEL_TRACK, duration, 0.0, processing, cost)
 
 
@@ -332,6 +346,19 @@ class _Tracks:
         """
         full = self._seconds(box, self._later)
         return self._over(duration_s, self._seconds(box, self._later, empty_at_first=True), full)
+
+    def visits(self, box: tuple[Join, ...], duration_s: float, *, filling: bool = False) -> float:
+        """Visits of its joins to blocks; states go from today's size to that of today's rates."""
+        batch_s = self._now.statistics.batch_s
+        if batch_s <= 0:
+            return 0.0
+        sides = [(frozenset(join.left.aliases), frozenset(join.right.aliases)) for join in box]
+        later = math.fsum(join_visits(*pair, self._later) for pair in sides)
+        if filling:
+            first = math.fsum(join_visits(*pair, self._later, filling=True) for pair in sides)
+        else:
+            first = (math.fsum(join_visits(*pair, self._now) for pair in sides) + later) / 2
+        return self._over(duration_s, first, later) / batch_s
 
     def _over(self, duration_s: float, first_window: float, afterwards: float) -> float:
         turning = min(self._window_s, duration_s)

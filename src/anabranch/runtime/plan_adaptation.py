@@ -20,7 +20,7 @@ from anabranch.adapt.plan_policy import (
 from anabranch.adapt.tracks import Migration, Tracks, moves_between, partitions_of
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.cost import Calibration, UnitCosts, Work, WorkObserved
-from anabranch.plan.estimates import window_seconds
+from anabranch.plan.estimates import Estimates, window_seconds
 from anabranch.plan.layout import Layout, RoutedQuery
 from anabranch.plan.logical import Stream
 from anabranch.plan.migration_cost import (
@@ -31,6 +31,7 @@ from anabranch.plan.migration_cost import (
     parallel_track_relocation,
 )
 from anabranch.plan.tree import parse_plan
+from anabranch.plan.visits import plan_visits
 from anabranch.runtime.reports import JoinReport, SiteReport
 
 EVALUATE_EVERY = 2
@@ -93,7 +94,8 @@ class PlanAdaptation:
                 self._edges.add(report.site, query, _edge_report(join, elapsed_s))
                 if join.settled:
                     observed[report.site, query] = join.busy_s / elapsed_s
-                    work = Work(join.probes, join.pairs, join.inserts)
+                    visits = self._visits(query, report.site, tracks)
+                    work = Work(join.probes, join.pairs, join.inserts, visits)
                     self._calibration = self._calibration.add(WorkObserved(work, join.busy_s))
         if batch % EVALUATE_EVERY:
             return (), ()
@@ -183,6 +185,11 @@ class PlanAdaptation:
             observed.get((site, query)),
             migrating=any(t.query == query and t.site == site for t in tracks.ending),
         )
+
+    def _visits(self, query: str, site: int, tracks: Tracks) -> float:
+        """Visits to blocks that the batch made, by what is known of the join: nobody counts them."""
+        view = self._view(query, site, tracks, {})
+        return 0.0 if view is None else plan_visits(view.plan, Estimates(view.graph, view.statistics))
 
     def _relocations(self, query: str, source: int, move: Relocation) -> list[tuple[Strategy, float]]:
         routed = self._queries.get(query)

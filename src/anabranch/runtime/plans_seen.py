@@ -5,6 +5,7 @@ Worked out from the manifest when somebody asks, so that no batch pays for it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from anabranch.plan.graph import JoinGraph
 from anabranch.plan.logical import Column, Query, Stream
 from anabranch.plan.optimizer import best_probe, ranked
 from anabranch.plan.tree import Plan, parse_plan
+from anabranch.plan.visits import plan_visits
 from anabranch.state import Manifest
 
 CANDIDATES = 5
@@ -119,7 +121,12 @@ def _sites(query: Query, plans: tuple[str, ...], remembered: Mapping[str, Any]) 
     found = []
     for site, statistics in known.items():
         estimates = Estimates(graph, statistics)
-        priced = {name: plan_cost(plan, estimates, costs).seconds for name, plan in named.items()}
+        batch_s = statistics.batch_s or math.inf
+        priced = {
+            name: plan_cost(plan, estimates, costs).seconds
+            + costs.visit_s * plan_visits(plan, estimates) / batch_s
+            for name, plan in named.items()
+        }
         cheapest_first = dict(sorted(priced.items(), key=lambda item: item[1]))
         observed = policy.of(site, query.name).observed_s
         found.append(SitePlans(site, str(running[site]), observed, cheapest_first))
