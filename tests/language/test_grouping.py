@@ -107,12 +107,18 @@ REFUSED = [
     ("SELECT COUNT(*) AS n FROM s", 1, 27, "stream s has no window, and an aggregate needs one"),
     ("SELECT DISTINCT k FROM s", 1, 24, "stream s has no window, and DISTINCT needs one"),
     (
-        "SELECT a.k AS k, COUNT(*) AS n FROM s [NOW] a, r [NOW] b WHERE a.k = b.k GROUP BY a.k",
+        "SELECT a.k AS k, b.k AS l, COUNT(*) AS n FROM s [NOW] a, r [NOW] b WHERE a.k = b.k GROUP BY a.k",
         1,
-        8,
-        "above a join",
+        18,
+        "'b.k' is neither grouped by nor aggregated",
     ),
-    ("SELECT DISTINCT a.k FROM s [NOW] a, r [NOW] b WHERE a.k = b.k", 1, 17, "DISTINCT above a join"),
+    ("SELECT COUNT(*) AS n FROM s [NOW] a, r b WHERE a.k = b.k", 1, 38, "stream r has no window"),
+    (
+        "SELECT COUNT(*) AS n FROM s [ROWS 5] a, r [NOW] b",
+        1,
+        29,
+        r"\[ROWS n\] is not supported in a join",
+    ),
     ("SELECT DISTINCT k, COUNT(*) AS n FROM s [NOW]", 1, 17, "DISTINCT of aggregates"),
     ("SELECT DISTINCT k FROM s [NOW] GROUP BY k", 1, 17, "DISTINCT and GROUP BY"),
     ("SELECT DISTINCT ON (k) i FROM s [NOW]", 1, 24, "DISTINCT ON is not supported"),
@@ -152,3 +158,41 @@ def test_the_oracle_is_a_window_function() -> None:
         '  WHERE ("s"."i" > CAST(0 AS INTEGER))) AS "s"\n'
         'WHERE ("#0" > CAST(1 AS BIGINT))'
     )
+
+
+JOIN = "FROM s [RANGE 5 MICROSECONDS] a, r [NOW] b"
+
+
+@pytest.mark.parametrize(
+    ("text", "classes"),
+    [
+        (f"SELECT a.k, COUNT(*) AS n {JOIN} WHERE a.k = b.k GROUP BY a.k", (0,)),
+        (f"SELECT COUNT(*) AS n {JOIN} WHERE a.k = b.k GROUP BY b.k, a.i", (0,)),
+        (f"SELECT COUNT(*) AS n {JOIN} WHERE a.i = b.k GROUP BY a.i", (0,)),
+        (f"SELECT COUNT(*) AS n {JOIN} WHERE a.i = b.d GROUP BY a.i", (0,)),
+        (f"SELECT COUNT(*) AS n {JOIN} WHERE a.k = b.k AND a.t = b.t GROUP BY b.t", (1,)),
+        (f"SELECT DISTINCT b.k AS x {JOIN} WHERE a.k = b.k", (0,)),
+        (f"SELECT COUNT(*) AS n {JOIN} WHERE a.k = b.k GROUP BY a.k + 1", ()),
+        (f"SELECT COUNT(*) AS n {JOIN} WHERE a.k = b.k GROUP BY a.i", ()),
+        (f"SELECT COUNT(*) AS n {JOIN} WHERE a.k = b.k", ()),
+    ],
+)
+def test_groups_of_a_join_fix_the_keys_that_they_are_grouped_by(text: str, classes: tuple[int, ...]) -> None:
+    assert grouping(text).classes == classes
+
+
+def test_a_join_keeps_of_its_results_what_groups_and_aggregates_need() -> None:
+    query = bind(f"SELECT SUM(a.i + b.i) + 1 AS x {JOIN} WHERE a.k = b.k AND a.d < b.d GROUP BY a.t")
+    assert query.grouping is not None
+    assert [v.name for v in query.grouping.values] == [
+        '"a"."t"::string',
+        'TRY("a"."i" + "b"."i")::int',
+    ]
+
+
+def test_the_oracle_of_a_grouped_join_compares_results_pair_by_pair() -> None:
+    query = bind(f"SELECT a.k, COUNT(*) AS n {JOIN} WHERE a.k = b.k GROUP BY a.k")
+    text = oracle_sql(query, STREAMS)
+    assert 'greatest(epoch_us("a"."ts"), epoch_us("b"."ts")) AS "#time"' in text
+    assert 'least(epoch_us("a"."ts") + 5, epoch_us("b"."ts") + 0) AS "#deadline"' in text
+    assert 'ON c."#time" <= r."#time" AND r."#time" <= c."#deadline"' in text

@@ -16,6 +16,7 @@ from anabranch.language.expression import (
     spark_sql,
 )
 from anabranch.language.grouping import BoundGrouping, bind_grouping, plan_grouping
+from anabranch.language.joined_grouping import plan_joined_grouping
 from anabranch.language.operators import condition
 from anabranch.language.predicates import key_classes, split_predicates
 from anabranch.language.resolve import resolve
@@ -78,7 +79,14 @@ def plan_query(name: str, bound: BoundSelect, *, sink: Connector | None, text: s
         for conjunct in predicates.residuals
     )
     grouping = None
-    if bound.grouping is not None:
+    if bound.grouping is not None and len(references) > 1:
+        grouping, outputs = plan_joined_grouping(
+            bound.grouping,
+            bound.outputs,
+            predicates=predicates,
+            output=lambda name, value: _output(name, value, fields, aliases),
+        )
+    elif bound.grouping is not None:
         grouping, outputs = plan_grouping(
             bound.grouping,
             bound.outputs,

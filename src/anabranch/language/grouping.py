@@ -1,4 +1,4 @@
-"""GROUP BY, HAVING and DISTINCT: bound against one stream, and planned."""
+"""GROUP BY, HAVING and DISTINCT: bound against the streams of FROM, and planned."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def bind_grouping(select: exp.Select, scope: Scope, outputs: NamedValues) -> Bou
         _refuse_rows_window(select, scope)
         return None
     what = "DISTINCT" if distinct else "GROUP BY" if group else "HAVING" if having else "an aggregate"
-    _check_from(select, scope, what)
+    _check_windows(select, scope, what)
     if distinct:
         return _distinct(select, scope, outputs)
     keys = tuple(_key(node, scope) for node in _group_nodes(group, scope)) if group else ()
@@ -111,14 +111,8 @@ def _hashed(key: Expression) -> Field:
     return Field(spark_sql(coerce(key, kind)), kind)
 
 
-def _check_from(select: exp.Select, scope: Scope, what: str) -> None:
-    first = select.expressions[0]
-    if len(scope.references) > 1:
-        raise scope.source.error(
-            first,
-            f"{what} above a join is not supported yet",
-            "write the join as one query, and aggregate its results in a second session",
-        )
+def _check_windows(select: exp.Select, scope: Scope, what: str) -> None:
+    """A join has windows on all its references; a lone stream may have none."""
     if not scope.references[0].windowed:
         name = scope.references[0].stream.name
         raise scope.source.error(
@@ -198,10 +192,11 @@ def _check_grouped(value: Expression, keys: tuple[Expression, ...], node: exp.Ex
         return
     if isinstance(value, ColumnValue):
         columns = [c for c in node.find_all(exp.Column) if c.name.lower() == value.name.lower()]
+        name = f"{value.alias}.{value.name}" if len(scope.references) > 1 else value.name
         raise scope.source.error(
             columns[0] if columns else node,
-            f"column {value.name!r} is neither grouped by nor aggregated",
-            f"add it to GROUP BY, or write max({value.name})",
+            f"column {name!r} is neither grouped by nor aggregated",
+            f"add it to GROUP BY, or write max({name})",
         )
     for part in value.args if isinstance(value, Call) else (value.value,):
         _check_grouped(part, keys, node, scope)

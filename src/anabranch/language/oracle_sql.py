@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from anabranch.language.binder import bind_select
 from anabranch.language.dialect import parse_select
 from anabranch.language.expression import ColumnValue, Expression, duckdb_sql
+from anabranch.language.oracle_joined import joined_sql
 from anabranch.language.oracle_windows import grouped_sql
 from anabranch.language.scope import Reference
 from anabranch.language.source_text import SourceText
@@ -36,6 +37,9 @@ def oracle_sql(query: Query, streams: Mapping[str, Stream]) -> str:
     source = SourceText(query.text)
     bound = bind_select(parse_select(source), streams, source)
     references = bound.scope.references
+    if bound.grouping is not None and len(references) > 1:
+        within = _window_conditions(references)
+        return joined_sql(bound.grouping, references, bound.outputs, bound.conditions, within, _column)
     if bound.grouping is not None:
         return grouped_sql(bound.grouping, references[0], bound.outputs, bound.conditions, _column)
     outputs = ", ".join(f"{_render(value)} AS {_quote(name)}" for name, value in bound.outputs)

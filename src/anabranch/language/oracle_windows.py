@@ -40,7 +40,7 @@ def grouped_sql(
     aggregates = list(dict.fromkeys(a for value in values for a in aggregates_in(value)))
     over = f"OVER ({partition}ORDER BY {time}{_frame(reference)})"
     # Apart from what is computed of them: some operations do not take a window function.
-    inner = [f'{_aggregate(a, over, column)} AS "#{i}"' for i, a in enumerate(aggregates)]
+    inner = [f'{aggregate_sql(a, column, over)} AS "#{i}"' for i, a in enumerate(aggregates)]
     if grouping.distinct:
         before = f"lag({time}) OVER ({partition}ORDER BY {time}, {_ARRIVAL})"
         inner.append(f'coalesce({time} - {before} > {reference.window_us}, TRUE) AS "#first"')
@@ -67,7 +67,8 @@ def _frame(reference: Reference) -> str:
     return f" RANGE BETWEEN {start} PRECEDING AND CURRENT ROW"
 
 
-def _aggregate(value: AggregateValue, over: str, column: Place) -> str:
+def aggregate_sql(value: AggregateValue, column: Place, over: str = "") -> str:
+    """An aggregate in the type that the language gives it."""
     argument = "*" if value.argument is None else duckdb_sql(value.argument, column)
     call = f"{value.function}({argument}) {over}"
     if value.function == "sum" and value.type in INTEGRAL:

@@ -66,10 +66,11 @@ def _key_pair(conjunct: Expression) -> tuple[Expression, Expression] | None:
     left, right = conjunct.args
     if len(aliases_in(left)) != 1 or len(aliases_in(right)) != 1:
         return None
-    return _as_key(left), _as_key(right)
+    return as_key(left), as_key(right)
 
 
-def _as_key(side: Expression) -> Expression:
+def as_key(side: Expression) -> Expression:
+    """A side of an equality, in the type in which it becomes a join key."""
     target = key_type(side.type)
     # A cast to the comparison type inside a cast to the key type would be the same value written twice.
     if isinstance(side, Cast) and key_type(side.value.type) == target:

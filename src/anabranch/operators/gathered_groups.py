@@ -13,7 +13,7 @@ from anabranch.operators.order import Int64s
 from anabranch.operators.rows import RowSet, concat_rows, int64s
 from anabranch.operators.window_bounds import Runs, window_bounds
 from anabranch.plan.aggregate import WindowNode
-from anabranch.plan.layout import HASH, SEQUENCE, TIME
+from anabranch.plan.layout import DEADLINE, HASH, SEQUENCE, TIME
 from anabranch.plan.logical import UNBOUNDED_US
 
 _FINAL = "#final"
@@ -114,4 +114,6 @@ def _gathered(rows: FinalRows, node: WindowNode, ranges: list[tuple[Int64s, Int6
 def _columns(block: RowSet, node: WindowNode) -> list[str]:
     present = set(block.batch.schema.names)
     arguments = (a.column for a in node.aggregates if a.column is not None)
-    return [c for c in dict.fromkeys((HASH, TIME, SEQUENCE, *node.keys, *arguments)) if c in present]
+    return [
+        c for c in dict.fromkeys((HASH, TIME, DEADLINE, SEQUENCE, *node.keys, *arguments)) if c in present
+    ]

@@ -28,6 +28,7 @@ class MultiwayProbe(WindowJoin):
             self._first = self._rank[first]
             for rows in self._joined(chain):
                 self._emit_results(rows)
+        self._keep_results()
 
     def _is_root(self, node: JoinNode) -> bool:
         return id(node) in self._roots

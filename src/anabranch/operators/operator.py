@@ -119,9 +119,24 @@ class WindowRows:
         return emitted[self.query] - self.window_us
 
 
+@dataclass(frozen=True, slots=True)
+class GroupedResults:
+    """Results of a join that are there at the time of one not emitted yet: `deadline >= emitted`."""
+
+    state: str
+    window_us: int
+    query: str
+    newest: int | None = None
+
+    def horizon(self, watermarks: Watermarks, emitted: Mapping[str, int]) -> int:
+        return emitted.get(self.query, KEEP_ALL)
+
+
 def kept_states(plan: LocalPlan) -> Iterator[KeptState]:
     """The states that a plan reads again in later steps."""
-    if plan.window is not None:
+    if plan.window is not None and plan.window.joined:
+        yield GroupedResults(plan.window.state, plan.window.window_us, plan.query.name)
+    elif plan.window is not None:
         window = plan.window
         by_count = window.rows is not None
         yield WindowRows(window.state, window.window_us, plan.query.name, window.newest, by_count)

@@ -7,6 +7,8 @@ folds of all blocks add up. So a final row costs the logarithm of the state, wha
 Groups whose hash belongs to several keys, and windows by count, are computed on rows gathered from
 the blocks and sorted anew under exact group numbers: few rows in the one case, at most n per
 touched group beside the final ones in the other.
+
+Above a join the rows are its results, each of which has a deadline of its own (`alive_results`).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import pyarrow as pa
 
 from anabranch.exchange.partition_map import PARTITIONS, partition_of
 from anabranch.operators.aggregate_results import Accumulators, result_of, summaries_of
+from anabranch.operators.alive_results import Instants, fold_alive, in_parts
 from anabranch.operators.column_codes import Flags
 from anabranch.operators.expressions import filter_rows, project
 from anabranch.operators.final_rows import CHUNK_ROWS, Emission, FinalRows, final_rows, time_range
@@ -27,6 +30,7 @@ from anabranch.operators.gathered_groups import (
     gather_newest,
     shared_hashes,
 )
+from anabranch.operators.order import Int64s
 from anabranch.operators.rows import RowSet
 from anabranch.operators.window_bounds import Ranges, window_bounds
 from anabranch.operators.window_join import QuotaExceeded
@@ -91,11 +95,20 @@ class WindowAggregate:
             return
         shared = np.isin(rows.hashes, shared_hashes(rows, node))
         if shared.any():
-            apart = gather_groups(rows.at(shared), node).rows
-            self._emit_results(apart, self._fold(apart))
+            self._answer_by_time(gather_groups(rows.at(shared), node).rows)
             rows = rows.at(~shared)
         if len(rows):
+            self._answer_by_time(rows)
+
+    def _answer_by_time(self, rows: FinalRows) -> None:
+        window_us = self._node.window_us
+        if not self._node.joined:
             self._emit_results(rows, self._fold(rows))
+            return
+        for part in in_parts(rows, window_us, self._summaries, self._charge_pairs):
+            instants = Instants.of(part)
+            known = fold_alive(instants.rows, window_us, self._summaries)
+            self._emit_results(part, known, instants.of_result)
 
     def _fold(self, rows: FinalRows) -> Accumulators:
         """Aggregate the windows by time that end at the rows."""
@@ -123,20 +136,25 @@ class WindowAggregate:
         return known
 
     def _charge(self, rows: FinalRows) -> None:
-        self.pairs += len(rows) * len(rows.blocks)
         folded = np.bincount(partition_of(rows.hashes), minlength=PARTITIONS)
         self.pairs_by_partition += folded * len(rows.blocks)
+        self._charge_pairs(len(rows) * len(rows.blocks))
+
+    def _charge_pairs(self, pairs: int) -> None:
+        self.pairs += pairs
         if self.pairs > self._quota:
             raise QuotaExceeded(
                 f"query {self._query.name!r} folded more than {self._quota:,} ranges in one batch at one "
                 "site: filter its rows in WHERE, or raise quota_pairs"
             )
 
-    def _emit_results(self, rows: FinalRows, known: Accumulators) -> None:
+    def _emit_results(self, rows: FinalRows, known: Accumulators, which: Int64s | None = None) -> None:
+        """Emit a result per row; `which` are the windows of the rows, where these share windows."""
         node = self._node
         columns = {name: rows.column(physical) for name, physical in node.names.items()}
         for index, aggregate in enumerate(node.aggregates):
-            columns[aggregate_column(index)] = result_of(aggregate, known)
+            values = result_of(aggregate, known)
+            columns[aggregate_column(index)] = values if which is None else values.take(pa.array(which))
         columns["#"] = pa.array(np.zeros(len(rows), dtype=np.int8))  # a query of constants still has rows
         table = pa.table(columns)
         if node.having is not None:

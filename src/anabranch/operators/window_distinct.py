@@ -1,5 +1,7 @@
 """DISTINCT over a window: a final row is a result unless an equal row lies in the window before it.
 
+Above a join: unless an equal result that began before it is still there.
+
 Of equal rows with equal times one is a result, and which one cannot be seen: all columns agree.
 """
 
@@ -11,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.exchange.partition_map import PARTITIONS, partition_of
+from anabranch.operators.alive_results import none_before
 from anabranch.operators.column_codes import Flags
 from anabranch.operators.expressions import project
 from anabranch.operators.final_rows import Emission, FinalRows, final_rows
@@ -68,13 +71,18 @@ class WindowDistinct:
         """Emit the rows that no equal row of the window precedes."""
         new_time = (rows.hashes[1:] != rows.hashes[:-1]) | (rows.times[1:] != rows.times[:-1])
         rows = rows.at(np.append(np.ones(min(len(rows), 1), dtype=bool), new_time))
-        alone = np.ones(len(rows), dtype=bool)
-        for block in rows.blocks:
-            before = window_bounds(
-                block, of_hashes=rows.hashes, first=rows.times - self._node.window_us, last=rows.times - 1
-            )
-            alone &= before.starts == before.ends
-        rows = rows.at(alone)
+        rows = rows.at((none_before if self._node.joined else _alone)(rows, self._node.window_us))
         if len(rows):
             columns = {name: rows.column(physical) for name, physical in self._node.names.items()}
             self._emit(project(pa.table(columns), self._query.outputs))
+
+
+def _alone(rows: FinalRows, window_us: int) -> Flags:
+    """Whether no equal row lies in the window before a row."""
+    alone = np.ones(len(rows), dtype=bool)
+    for block in rows.blocks:
+        before = window_bounds(
+            block, of_hashes=rows.hashes, first=rows.times - window_us, last=rows.times - 1
+        )
+        alone &= before.starts == before.ends
+    return alone

@@ -15,10 +15,11 @@ import pyarrow as pa
 
 from anabranch.exchange.partition_map import PARTITIONS
 from anabranch.operators.expressions import filter_rows, project
+from anabranch.operators.joined_results import result_rows
 from anabranch.operators.match import match
 from anabranch.operators.order import Rows32
 from anabranch.operators.partition_counts import partition_counts
-from anabranch.operators.rows import RowSet, equal_or_unknown_false, int64s
+from anabranch.operators.rows import RowSet, concat_rows, equal_or_unknown_false, int64s
 from anabranch.operators.theta_join import theta_match
 from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME, OLD
 from anabranch.plan.local_plan import JoinNode, LeafNode, LocalNode, LocalPlan, ProbeNode
@@ -70,7 +71,8 @@ class WindowJoin:
         self._emit = emit
         self._quota = quota
         self.kept: dict[str, pa.RecordBatch] = {}
-        """New rows of each intermediate state."""
+        """New rows of each intermediate state, and of the state of results that are grouped."""
+        self._grouped: list[pa.RecordBatch] = []
         self.probes = 0
         self.pairs = 0
         self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
@@ -83,14 +85,23 @@ class WindowJoin:
             return
         for rows in self._joined(root):
             self._emit_results(rows)
+        self._keep_results()
 
     def _is_root(self, node: JoinNode) -> bool:
         """Whether the rows of a node are results."""
         return node is self._plan.root
 
     def _emit_results(self, rows: pa.Table) -> None:
-        if rows.num_rows:
+        if rows.num_rows and self._plan.window is not None:
+            self._grouped.append(result_rows(rows, self._plan.window).batch)
+        elif rows.num_rows:
             self._emit(project(rows, self._plan.query.outputs))
+
+    def _keep_results(self) -> None:
+        """Keep what is grouped above the join."""
+        if self._plan.window is not None and self._grouped:
+            rows = RowSet.sorted(concat_rows(self._grouped), MAX_TIME)
+            self.kept[self._plan.window.state] = rows.batch
 
     def _leaf_columns(self, leaf: LeafNode) -> pa.Table:
         rows = self._new.get(leaf.input)
@@ -138,9 +149,11 @@ class WindowJoin:
         rows = pa.Table.from_batches(gathered)
         if node.classes:  # a theta join has applied them already
             rows = filter_rows(rows, node.residuals)
-        if self._is_root(node):
-            return rows.select(list(node.columns) or [_COUNT])
-        return rows.select([*self._hidden, *node.columns])
+        if not self._is_root(node):
+            return rows.select([*self._hidden, *node.columns])
+        if self._plan.window is not None:
+            return rows.select([HASH, MAX_TIME, DEADLINE, *node.columns])
+        return rows.select(list(node.columns) or [_COUNT])
 
     def _pairs(self, node: JoinNode) -> Iterator[pa.RecordBatch]:
         left, right = self._new_rows(node.left), self._new_rows(node.right)
@@ -198,11 +211,12 @@ class WindowJoin:
         wanted = dict.fromkeys((*node.columns, *(node.residual_columns if node.classes else ())))
         columns = {name: side(name) for name in wanted}
         old = left.old_at(left_rows) | right.old_at(right_rows) if self._ends else None
-        if not self._is_root(node):
+        if self._plan.window is not None or not self._is_root(node):
             columns |= _times(node, left, left_rows, right, right_rows)
+            columns[HASH] = left.batch.column(HASH).take(left_at)
+        if not self._is_root(node):
             if old is not None:
                 columns[OLD] = pa.array(old)
-            columns[HASH] = left.batch.column(HASH).take(left_at)
         elif not node.columns:  # SELECT of constants only: the number of rows still counts
             columns[_COUNT] = pa.nulls(len(left_rows), pa.bool_())
         batch = pa.RecordBatch.from_pydict(columns)

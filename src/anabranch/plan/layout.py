@@ -107,7 +107,7 @@ def layout_of(queries: Iterable[Query], since: Mapping[str, int]) -> Layout:
     routed = []
     for query in queries:
         graph = JoinGraph.of(query)
-        routing = graph.routing_classes()
+        routing = _routing(query, graph)
         ids = []
         for ref in query.refs:
             wanted = _input_for(query, ref, routing, since.get(query.name, 0), len(inputs))
@@ -118,6 +118,14 @@ def layout_of(queries: Iterable[Query], since: Mapping[str, int]) -> Layout:
     return Layout(tuple(inputs.values()), tuple(routed))
 
 
+def _routing(query: Query, graph: JoinGraph) -> tuple[int, ...]:
+    """Classes to partition on. A group above a join must not be torn: its keys have to fix them."""
+    shared = graph.routing_classes()
+    if query.grouping is None or len(query.refs) == 1:
+        return shared
+    return tuple(c for c in shared if c in query.grouping.classes)
+
+
 def _input_for(query: Query, ref: Ref, routing: tuple[int, ...], since: int, next_id: int) -> Input:
     key_of = {
         i: member.field
@@ -125,8 +133,9 @@ def _input_for(query: Query, ref: Ref, routing: tuple[int, ...], since: int, nex
         for member in c.members
         if member.alias == ref.alias
     }
-    if query.grouping is not None:
-        route = _grouped_route(query, query.grouping)
+    grouping = query.grouping if len(query.refs) == 1 else None
+    if grouping is not None:
+        route = _grouped_route(query, grouping)
     elif routing or len(query.refs) == 1:
         route = Route(tuple(key_of[i] for i in routing))
     else:
@@ -135,8 +144,8 @@ def _input_for(query: Query, ref: Ref, routing: tuple[int, ...], since: int, nex
     keys = tuple(f for f in dict.fromkeys(key_of.values()) if route.keys != (f,))
     wide = tuple(f for f in key_of.values() if is_wide(f.type))
     identity = repr((ref.filter, [field_column(f) for f in route.keys], route.pin, since))
-    sequenced = query.grouping is not None and query.grouping.rows is not None
-    if query.grouping is not None:
+    sequenced = grouping is not None and grouping.rows is not None
+    if grouping is not None:
         identity += f" grouped, {sequenced=}"
     return Input(
         id=next_id,

@@ -96,7 +96,7 @@ class LocalPlan:
     root: LocalNode | ProbeNode
     partitioned: bool
     window: WindowNode | None = None
-    """What groups the rows of the root, a leaf then; None for joins."""
+    """What groups the rows of the root; None for joins whose rows are the results."""
     edges: tuple[JoinNode, ...] = ()
     """Pairs of references with a key in common, of queries with more than one plan."""
 
@@ -123,7 +123,7 @@ def compile_plan(
         routed.query,
         plan,
         _compile_root(layout, routed, plan, (since, until)),
-        bool(routed.routing if grouping is None else grouping.keys),
+        bool(routed.routing if grouping is None or len(routed.query.refs) > 1 else grouping.keys),
         None if grouping is None else window_node(layout, routed, grouping),
         _edges(layout, routed),
     )
@@ -244,7 +244,8 @@ def _columns_above(routed: RoutedQuery, inside: tuple[str, ...]) -> tuple[str, .
     open_residuals = [
         r.sql for r, a in zip(query.residuals, routed.graph.residual_aliases, strict=True) if a - here
     ]
-    used = _columns_in(query, open_residuals + [o.sql for o in query.outputs])
+    wanted = query.outputs if query.grouping is None else query.grouping.values
+    used = _columns_in(query, open_residuals + [o.sql for o in wanted])
     return tuple(columns) + tuple(name for name in used if name.rsplit(".", 1)[0] in here)
 
 

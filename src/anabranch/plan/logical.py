@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 AGGREGATES_ALIAS = "#"
 """Stands for a reference in the names of aggregates: no alias can be called so."""
+RESULTS_ALIAS = "&"
+"""Stands for a reference in the names of values of a join's results that are grouped."""
 UNBOUNDED_US = 1 << 62
 """Window of `[RANGE UNBOUNDED]`. Event times stay below 2**53, so `ts + UNBOUNDED_US` cannot overflow."""
 
@@ -115,14 +117,14 @@ class GroupKey:
     """A value that rows of one group share."""
 
     field: int
-    """Index into the reference's fields."""
+    """Index into the reference's fields, or above a join into the grouping's values."""
     hashed: Field
     """The same value in the type in which it is hashed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """An aggregate function over a field of the reference; None for COUNT(*)."""
+    """An aggregate function over a field of the reference, or value of the join; None for COUNT(*)."""
 
     function: str
     field: int | None
@@ -131,7 +133,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """GROUP BY or DISTINCT over one reference: one result per row, about the window that ends at it."""
+    """GROUP BY or DISTINCT: one result per row, or result of a join, about the windows that end at it."""
 
     keys: tuple[GroupKey, ...]
     aggregates: tuple[Aggregate, ...]
@@ -140,11 +142,15 @@ class Grouping:
     distinct: bool = False
     rows: int | None = None
     """n of `[ROWS n]`; None for windows by time."""
+    values: tuple[Output, ...] = ()
+    """Above a join: what is kept of its results, named by content."""
+    classes: tuple[int, ...] = ()
+    """Above a join: key classes that have one value in a group, because a group key is one of theirs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A continuous window join of one to eight stream references, or a grouping of one."""
+    """A continuous window join of one to eight stream references, and a grouping of its results."""
 
     name: str
     refs: tuple[Ref, ...]

@@ -13,7 +13,7 @@ from anabranch.plan.aggregate import aggregate_column
 from anabranch.plan.explain import explain
 from anabranch.plan.layout import Layout, layout_of
 from anabranch.plan.local_plan import LocalPlan, compile_plan
-from anabranch.plan.logical import Grouping, Query, Stream
+from anabranch.plan.logical import RESULTS_ALIAS, Grouping, Query, Stream, column_name
 from anabranch.plan.tree import default_plan
 from anabranch.state import Manifest, QueryState, QueryStatus
 
@@ -123,11 +123,17 @@ def fingerprint(query: Query) -> str:
 def _grouped(query: Query, grouping: Grouping) -> tuple[object, ...]:
     keys = [(k.hashed.sql, k.hashed.type) for k in grouping.keys]
     having = None if grouping.having is None else _spelled_out(query, grouping.having)
-    for number, aggregate in enumerate(grouping.aggregates):
-        argument = "*" if aggregate.field is None else query.refs[0].fields[aggregate.field].sql
-        if having is not None:
+    if having is not None:
+        for number, value in enumerate(grouping.values):
+            having = having.replace(f'"{column_name(RESULTS_ALIAS, number)}"', value.name)
+        for number, aggregate in enumerate(grouping.aggregates):
+            argument = "*" if aggregate.field is None else _argument(query, grouping, aggregate.field)
             having = having.replace(f'"{aggregate_column(number)}"', f"{aggregate.function}({argument})")
     return keys, grouping.rows, grouping.distinct, having
+
+
+def _argument(query: Query, grouping: Grouping, field: int) -> str:
+    return grouping.values[field].name if grouping.values else query.refs[0].fields[field].sql
 
 
 def _spelled_out(query: Query, sql: str) -> str:
@@ -178,4 +184,7 @@ def _stream_json(stream: Stream) -> dict[str, Any]:
 
 
 def _fields(query: Query) -> dict[str, list[str]]:
-    return {r.alias: [f"{f.sql}::{f.type}" for f in r.fields] for r in query.refs}
+    fields = {r.alias: [f"{f.sql}::{f.type}" for f in r.fields] for r in query.refs}
+    if query.grouping is not None and query.grouping.values:
+        fields[RESULTS_ALIAS] = [value.name for value in query.grouping.values]
+    return fields

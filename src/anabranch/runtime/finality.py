@@ -18,7 +18,8 @@ def emissions_of(
     """Per query with a window node the rows that become final in the next step.
 
     They lie between what was emitted before and the watermark that was committed last: all in blocks,
-    because a row of the step itself is not below that watermark.
+    because a row of the step itself is not below that watermark. The watermark of a join's results is the
+    least of its streams': a new result has a row of the step, and so a time that is not below it either.
 
     Parameters
     ----------
@@ -29,9 +30,10 @@ def emissions_of(
     for plan in plans:
         if plan.window is not None:
             since = emitted.get(plan.query.name, KEEP_ALL)
-            watermark = watermarks[plan.query.refs[0].stream]
+            until = [watermarks[stream] for stream in _streams(plan)]
+            known = [w for w in until if w is not None]
             emissions[plan.query.name] = Emission(
-                since, since if watermark is None else max(since, watermark)
+                since, since if len(known) < len(until) else max(since, min(known))
             )
     return emissions
 
@@ -59,16 +61,35 @@ def pending_rows(manifest: Manifest, plans: Sequence[LocalPlan]) -> bool:
     newest = {s.name: s.max_ts for s in manifest.streams}
     emitted = {q.name: q.emitted_us for q in manifest.queries}
     for plan in plans:
-        last, until = newest.get(plan.query.refs[0].stream), emitted.get(plan.query.name)
+        last, until = _newest(plan, newest), emitted.get(plan.query.name)
         if plan.window is not None and last is not None and (until is None or until <= last):
             return True
     return False
 
 
-def with_input_ended(manifest: Manifest) -> Manifest:
-    """The manifest with every watermark behind the newest row: what comes later at or before it is late."""
+def with_input_ended(manifest: Manifest, plans: Sequence[LocalPlan]) -> Manifest:
+    """The manifest with every watermark behind the newest row: what comes later at or before it is late.
+
+    Streams whose join is grouped end together, at the newest row of any of them: a row of one before that
+    could still make a result that is older than what the others have made final.
+    """
+    newest = {s.name: s.max_ts for s in manifest.streams}
+    ends = dict(newest)
+    for plan in plans:
+        if plan.window is not None and (last := _newest(plan, newest)) is not None:
+            for stream in _streams(plan):
+                ends[stream] = max(last, ends[stream] or 0)
     streams = tuple(
-        s if s.max_ts is None else replace(s, watermark=max(s.max_ts + 1, s.watermark or 0))
+        s if (end := ends[s.name]) is None else replace(s, watermark=max(end + 1, s.watermark or 0))
         for s in manifest.streams
     )
     return replace(manifest, streams=streams)
+
+
+def _streams(plan: LocalPlan) -> set[str]:
+    return {ref.stream for ref in plan.query.refs}
+
+
+def _newest(plan: LocalPlan, newest: Mapping[str, int | None]) -> int | None:
+    """The newest time of the streams of a plan."""
+    return max((t for s in _streams(plan) if (t := newest.get(s)) is not None), default=None)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from anabranch.exchange.partition_map import PARTITIONS
 from anabranch.operators.edge_sample import sample_edge
+from anabranch.operators.joined_results import as_stream
 from anabranch.operators.multiway_probe import MultiwayProbe
 from anabranch.operators.operator import Operator
 from anabranch.operators.rows import RowSet, rows_in
@@ -18,6 +19,7 @@ from anabranch.operators.state_rebuild import StateRebuild, kept_state
 from anabranch.operators.window_aggregate import WindowAggregate
 from anabranch.operators.window_distinct import WindowDistinct
 from anabranch.operators.window_join import WindowJoin
+from anabranch.plan.aggregate import WindowNode
 from anabranch.plan.layout import OLD
 from anabranch.plan.local_plan import LeafNode, ProbeNode
 from anabranch.runtime.open_blocks import OpenBlock, mask_of
@@ -67,13 +69,30 @@ class TrackRun:
         self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
 
     def run(self, writer: ResultWriter) -> None:
-        started, before = time.thread_time(), writer.rows
+        self._answer_joined(writer)
+        started = time.thread_time()
         states = self._states(self._task.admission.spilled)
         if self._work.rebuilds:
             self._rebuild(states)
         if self._task.batch < self._work.after:  # a further step of a batch that is the older track's
             return
         operator = self._operator(states, writer)
+        self._run(operator, writer)
+        if self._work.plan.edges and isinstance(operator, WindowJoin):
+            self._tell(operator, time.thread_time() - started)
+            if self._work.until is None:
+                self._tell_references(states)
+
+    def _answer_joined(self, writer: ResultWriter) -> None:
+        """Group the results of a join, whatever tracks have found them: the newest answers for all."""
+        window = self._work.plan.window
+        if window is not None and window.joined and self._work.until is None:
+            found = (b for b in self._blocks if b.meta.state == window.state)
+            blocks = [as_stream(b.rows) for b in found if b.partitions & self._work.partitions]
+            self._run(self._grouping(window, blocks, writer), writer)
+
+    def _run(self, operator: Operator, writer: ResultWriter) -> None:
+        before = writer.rows
         try:
             operator.run()
         finally:
@@ -82,10 +101,6 @@ class TrackRun:
             self._report.results += writer.rows - before
         for state, batch in operator.kept.items():
             self.kept.setdefault(state, []).append(batch)
-        if self._work.plan.edges and isinstance(operator, WindowJoin):
-            self._tell(operator, time.thread_time() - started)
-            if self._work.until is None:
-                self._tell_references(states)
 
     def _states(self, spilled: Collection[int] = ()) -> States:
         """Row sets by state, of the partitions and batches that are the track's."""
@@ -132,20 +147,24 @@ class TrackRun:
 
     def _operator(self, states: States, writer: ResultWriter) -> Operator:
         plan, until, quota = self._work.plan, self._work.until, self._task.quota_pairs
-        if plan.window is None:
+        if plan.window is None or plan.window.joined:
             rows = self._rows
             if until is not None:
                 rows = {source: r.aged(is_old=self._task.batch < until) for source, r in rows.items()}
             join = MultiwayProbe if isinstance(plan.root, ProbeNode) else WindowJoin
             return join(plan, new=rows, old=states, emit=writer.write, quota=quota, ends=until is not None)
-        return (WindowDistinct if plan.window.distinct else WindowAggregate)(
-            plan.query,
-            plan.window,
-            blocks=states.get(plan.window.state, ()),
-            emission=self._task.emissions[plan.query.name],
+        return self._grouping(plan.window, states.get(plan.window.state, ()), writer)
+
+    def _grouping(self, window: WindowNode, blocks: Sequence[RowSet], writer: ResultWriter) -> Operator:
+        query = self._work.plan.query
+        return (WindowDistinct if window.distinct else WindowAggregate)(
+            query,
+            window,
+            blocks=blocks,
+            emission=self._task.emissions[query.name],
             owned=self._mine,
             emit=writer.write,
-            quota=quota,
+            quota=self._task.quota_pairs,
         )
 
     def _tell(self, operator: WindowJoin, seconds: float) -> None:

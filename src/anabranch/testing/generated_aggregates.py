@@ -8,9 +8,10 @@ as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 from unittest import mock
@@ -18,8 +19,11 @@ from unittest import mock
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from anabranch.exchange.partition_map import PARTITION_BITS
 from anabranch.language.flow import bind_query
-from anabranch.operators import window_aggregate
+from anabranch.operators import alive_results, joined_results, window_aggregate
+from anabranch.operators.group_hash import group_hashes
+from anabranch.operators.order import Int64s
 from anabranch.plan.logical import Query, Stream
 from anabranch.runtime.settings import Settings
 from anabranch.runtime.sinks import MemorySink
@@ -127,7 +131,7 @@ def aggregate_cases(draw: st.DrawFn) -> AggregateCase:
     batches = draw(batch_splits(rows, draw(st.sampled_from((6, 10, 4, 2, 1)))))
     return AggregateCase(
         declared,
-        draw(_phases(queries, batches)),
+        draw(phases_of(queries, batches)),
         wide_hash_bits=draw(st.sampled_from((64, 9, 1))),
         fan_in=draw(st.sampled_from((4, 2))),
         chunk_rows=draw(st.sampled_from((1 << 19, 2))),
@@ -136,7 +140,8 @@ def aggregate_cases(draw: st.DrawFn) -> AggregateCase:
 
 
 @st.composite
-def _phases(draw: st.DrawFn, queries: list[Query], batches: tuple[Batch, ...]) -> Any:
+def phases_of(draw: st.DrawFn, queries: list[Query], batches: tuple[Batch, ...]) -> Any:
+    """Queries and batches spread over one to three runs of a session."""
     inner = st.lists(st.integers(1, max(1, len(batches) - 1)), max_size=2, unique=True)
     bounds = [0, *(draw(inner) if len(batches) > 1 else []), len(batches)]
     bounds.sort()
@@ -175,14 +180,25 @@ def check_aggregates(case: AggregateCase) -> None:
                 for name, model in models.items():
                     model.take(batch[name])
             if ends and run.end_of_input():
-                for model in models.values():
-                    if model.max_ts is not None:
-                        model.watermark = model.max_ts + 1
+                _end_input(models, queries)
             run.close()
     for query, start in first.items():
         tables = {n: pa.concat_tables(m.accepted[start:]) for n, m in models.items() if m.accepted[start:]}
         expected = expected_rows(query, case.streams, tables)
         check_rows(sinks[query.name].table(), expected, what=query.text)
+
+
+def _end_input(models: Mapping[str, StreamModel], queries: Sequence[Query]) -> None:
+    """Every stream ends with its newest row; those whose join is grouped, with the newest of them all."""
+    ends = {name: model.max_ts for name, model in models.items()}
+    for query in queries:
+        names = {ref.stream for ref in query.refs} if query.grouping is not None else set()
+        for name in names:
+            times = [t for n in names if (t := models[n].max_ts) is not None]
+            ends[name] = max([*times, ends[name] or 0]) if times else None
+    for name, end in ends.items():
+        if end is not None:
+            models[name].watermark = max(end + 1, models[name].watermark or 0)
 
 
 @contextmanager
@@ -191,6 +207,14 @@ def _unsettled(case: AggregateCase) -> Iterator[None]:
     with (
         mock.patch.object(compaction, "FAN_IN", case.fan_in),
         mock.patch.object(window_aggregate, "CHUNK_ROWS", case.chunk_rows),
+        mock.patch.object(alive_results, "PAIRS", case.chunk_rows),
+        mock.patch.object(joined_results, "group_hashes", partial(_coarse_hashes, case.wide_hash_bits)),
         nullcontext() if case.seed is None else restless(case.seed),
     ):
         yield
+
+
+def _coarse_hashes(bits: int, hashes: Int64s, keys: Sequence[pa.Array]) -> Int64s:
+    """Hashes of groups in few bits beside those of the partition, so that groups share them."""
+    shift = max(0, 64 - PARTITION_BITS - bits)
+    return group_hashes(hashes, keys) >> shift << shift

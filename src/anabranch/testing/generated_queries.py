@@ -21,7 +21,9 @@ _EXACT = "iln"
 
 
 @dataclass(frozen=True, slots=True)
-class _From:
+class From:
+    """One appearance of a stream."""
+
     alias: str
     stream: Stream
 
@@ -42,17 +44,25 @@ def select_texts(draw: st.DrawFn, streams: Sequence[Stream], *, computed: bool =
     computed
         Also expressions of one stream: computed keys, filters and columns.
     """
-    number = draw(st.sampled_from((2, 3, 2, 3, 3, 1, 4)))
-    refs = [_From(alias, draw(st.sampled_from(streams))) for alias in ALIASES[:number]]
+    refs, rest = draw(any_from(streams, numbers=(2, 3, 2, 3, 3, 1, 4)))
+    outputs = draw(_outputs(refs))
+    if computed:
+        more = draw(st.lists(st.sampled_from(_computed_conditions(refs)), max_size=2, unique=True))
+        outputs += [f"{e} AS e{i}" for i, e in enumerate(draw(_computed_values(refs[-1])))]
+        rest += "".join(f"{' AND' if i or ' WHERE ' in rest else ' WHERE'} {c}" for i, c in enumerate(more))
+    return f"SELECT {', '.join(outputs)} FROM {rest}"
+
+
+@st.composite
+def any_from(draw: st.DrawFn, streams: Sequence[Stream], *, numbers: Sequence[int]) -> tuple[list[From], str]:
+    """Some references, and what follows FROM: their windows and conditions."""
+    number = draw(st.sampled_from(numbers))
+    refs = [From(alias, draw(st.sampled_from(streams))) for alias in ALIASES[:number]]
     windows = [draw(st.sampled_from(_WINDOWS)) if number > 1 else "" for _ in refs]
     sources = ", ".join(f"{r.stream.name}{w} AS {r.alias}" for r, w in zip(refs, windows, strict=True))
     conditions = [*draw(_equalities(refs)), *draw(_residuals(refs)), *draw(_filters(refs))]
-    outputs = draw(_outputs(refs))
-    if computed:
-        conditions += draw(st.lists(st.sampled_from(_computed_conditions(refs)), max_size=2, unique=True))
-        outputs += [f"{e} AS e{i}" for i, e in enumerate(draw(_computed_values(refs[-1])))]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"SELECT {', '.join(outputs)} FROM {sources}{where}"
+    return refs, f"{sources}{where}"
 
 
 _WINDOWS = (
@@ -66,7 +76,7 @@ _WINDOWS = (
 
 
 @st.composite
-def _equalities(draw: st.DrawFn, refs: list[_From]) -> list[str]:
+def _equalities(draw: st.DrawFn, refs: list[From]) -> list[str]:
     """One key shared by all, keys along a chain, several keys, on some pairs only, or none."""
     shape = draw(st.sampled_from(("shared", "chain", "several", "some", "chain", "none")))
     found: list[str] = []
@@ -83,7 +93,7 @@ def _equalities(draw: st.DrawFn, refs: list[_From]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _comparable(left: _From, right: _From) -> list[tuple[str, str]]:
+def _comparable(left: From, right: From) -> list[tuple[str, str]]:
     """Pairs of columns that may be compared; those of the same kind first."""
     pairs = [
         (f"{left.alias}.{x}", f"{right.alias}.{y}")
@@ -95,7 +105,7 @@ def _comparable(left: _From, right: _From) -> list[tuple[str, str]]:
 
 
 @st.composite
-def _residuals(draw: st.DrawFn, refs: list[_From]) -> list[str]:
+def _residuals(draw: st.DrawFn, refs: list[From]) -> list[str]:
     found = []
     for i in range(1, len(refs)):
         if draw(st.integers(0, 2)) == 0:
@@ -107,7 +117,7 @@ def _residuals(draw: st.DrawFn, refs: list[_From]) -> list[str]:
     return found
 
 
-def _predicates(left: _From, right: _From) -> list[str]:
+def _predicates(left: From, right: From) -> list[str]:
     a, b = left.alias, right.alias
     found = [
         f"{a}.id - {b}.id BETWEEN -2 AND 2",
@@ -129,7 +139,7 @@ def _predicates(left: _From, right: _From) -> list[str]:
 
 
 @st.composite
-def _filters(draw: st.DrawFn, refs: list[_From]) -> list[str]:
+def _filters(draw: st.DrawFn, refs: list[From]) -> list[str]:
     found = []
     for ref in refs:
         if draw(st.integers(0, 3)) == 0:
@@ -142,7 +152,7 @@ def _filters(draw: st.DrawFn, refs: list[_From]) -> list[str]:
 
 
 @st.composite
-def _outputs(draw: st.DrawFn, refs: list[_From]) -> list[str]:
+def _outputs(draw: st.DrawFn, refs: list[From]) -> list[str]:
     if draw(st.integers(0, 9)) == 9:
         return ["1 AS one"]
     found = [f"{r.alias}.id AS {r.alias}" for r in refs]
@@ -153,7 +163,7 @@ def _outputs(draw: st.DrawFn, refs: list[_From]) -> list[str]:
     return found + [f"{expression} AS o{i}" for i, expression in enumerate(chosen)]
 
 
-def _expressions(left: _From, right: _From) -> list[str]:
+def _expressions(left: From, right: From) -> list[str]:
     a, b = left.alias, right.alias
     found = [f"{a}.id * {b}.id", f"CASE WHEN {a}.id < {b}.id THEN {a}.ts ELSE {b}.ts END", "7"]
     found += [f"{x} + {y}" for x in left.of(_EXACT) for y in right.of(_EXACT)]
@@ -163,7 +173,7 @@ def _expressions(left: _From, right: _From) -> list[str]:
     return found
 
 
-def _computed_conditions(refs: list[_From]) -> list[str]:
+def _computed_conditions(refs: list[From]) -> list[str]:
     first, last = refs[0], refs[-1]
     a, b = first.alias, last.alias
     found = [f"{a}.id % 5 <> 1", f"second({b}.ts) < 59"]
@@ -177,7 +187,7 @@ def _computed_conditions(refs: list[_From]) -> list[str]:
     return found
 
 
-def _computed_values(ref: _From) -> st.SearchStrategy[list[str]]:
+def _computed_values(ref: From) -> st.SearchStrategy[list[str]]:
     found = [f"{ref.alias}.id * 2 + 1", f"CASE WHEN {ref.alias}.id > 4 THEN 'many' END"]
     found += [f"{x} - 1" for x in ref.of("iln")] + [f"{x} * 2" for x in ref.of("fd")]
     found += [f"trim({x})" for x in ref.of("s")] + [f"CAST({x} AS DATE)" for x in ref.of("u")]
