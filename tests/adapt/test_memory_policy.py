@@ -27,6 +27,18 @@ CASES = {
         view_of([[1, 1, 1], [1, 1, 1]], state_bytes=[10] * 6, memory=[5, 28]),
         [Move(0, 0, 1)],
     ),
+    "one does not fit, and would not fit there either: the disk would only be another": (
+        view_of([[1] * 4, [1] * 4], state_bytes=[10] * 8, memory=[32, 48]),
+        [],
+    ),
+    "two do not fit, and one would not there: the disks are evened out": (
+        view_of([[1] * 5, [1] * 4], state_bytes=[10] * 9, memory=[32, 48]),
+        [Move(0, 0, 1)],
+    ),
+    "one does not fit, and a smaller one has room there": (
+        view_of([[1] * 4, [1] * 4], state_bytes=[10, 10, 10, 6, 10, 10, 10, 10], memory=[28, 48]),
+        [Move(3, 0, 1)],
+    ),
     "everything fits and is about as full": (
         view_of([[1, 1], [1, 1]], state_bytes=[10] * 4, memory=[40, 44]),
         [],

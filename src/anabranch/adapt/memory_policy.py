@@ -20,8 +20,10 @@ class MemoryPolicy:
 
     Of the donor's partitions, in-memory ones first (an on-disk one must be read, and its pending input
     processed, before it can move), then by falling size, the first moves that makes the two sites'
-    excess more alike. A receiver may be short of memory itself: then the number of spilled partitions
-    is evened out.
+    excess more alike. A receiver may be short of memory itself: then the move must "balance the number of
+    on-disk partitions". One that only takes a partition off one disk and puts it on another, because the
+    receiver has room for half of it, is not made: that is how in section 6.3 "each overloaded machine has one
+    partition on disk" when aggregate memory is exhausted, and the others have none.
 
     Flux does not say how `th_imb` applies to excess, which may be negative. Here: a donor whose state does
     not fit gives as long as the gap is `th_imb` times the partition, so that a move clearly narrows it; one
@@ -75,7 +77,7 @@ class MemoryPolicy:
             if size == 0 or not view.may_move(int(partition), receiver):
                 continue
             after = abs(gap - 2 * size)
-            if size * thresholds.imbalance <= gap:
+            if size * thresholds.imbalance <= gap and _evens_disks(least, least + gap, size):
                 where = "on disk" if view.on_disk[partition] else "in memory"
                 found.append(
                     Proposal(
@@ -89,6 +91,20 @@ class MemoryPolicy:
                 )
                 gap, least = gap - 2 * size, least + size
         return found
+
+
+def _evens_disks(least: float, most: float, size: int) -> bool:
+    """Whether the receiver has room, or the two sites' numbers of partitions on disk get more alike.
+
+    A move changes their difference by two, so it must be two at least.
+
+    >>> _evens_disks(-4, 6, 6), _evens_disks(-4, 4, 6), _evens_disks(-10, 4, 6)
+    (True, False, True)
+    """
+    if size <= most:
+        return True
+    donors, receivers = (max(0.0, -excess) / size for excess in (least, most))
+    return bool(np.ceil(donors) - np.ceil(receivers) >= 2)
 
 
 def _in_memory_first(view: RoundView, site: int) -> Ints:
