@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from anabranch.exchange.partition_map import PartitionMap
+from anabranch.state import PosixStorage, newest
 from anabranch.testing import crash_driver
 from anabranch.testing.crash_driver import FAULTS
 from anabranch.testing.killed_run import killed_run
@@ -23,9 +25,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
         yield running
 
 
-def test_an_executor_and_then_a_whole_worker_die_and_the_result_is_that_of_a_local_run(
-    cluster: SparkCluster, tmp_path: Path
+def test_machines_die_while_partitions_move_and_plans_change_and_the_result_is_right(
+    cluster: SparkCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("ANABRANCH_RESTLESS", "4")
     run = killed_run(tmp_path, batches=5)
     run.plant("executor", 1, 0)
     run.plant("kill", 2, 1)
@@ -45,5 +48,9 @@ def test_an_executor_and_then_a_whole_worker_die_and_the_result_is_that_of_a_loc
     assert "batch 4\ndone" in output
     assert not run.planted()
     assert run.assert_exact() > 300
+    newest_manifest = newest(PosixStorage(run.checkpoint))
+    assert newest_manifest is not None
+    moved = PartitionMap.even(newest_manifest.sites).site_of_partition != newest_manifest.partition_map
+    assert moved, "no partition has moved: nothing was shown"
     cluster.start_worker()
     wait_until(lambda: cluster.alive_workers() == 2, "a new worker")

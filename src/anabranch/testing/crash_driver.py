@@ -6,7 +6,8 @@
 `STEPS`); `ANABRANCH_CRASH_GROUP=1` takes the JVM along at once. Files in `CHECKPOINT/faults` make a task
 fail once: `kill-<batch>-<slot>` kills its Python worker after its work and before its report, `executor-…`
 the JVM above it, `fail-…` raises there, `shuffle-…` deletes all shuffle files, `hold-…` lets it wait at its
-beginning for a file `go`. Product code knows nothing of this: functions are replaced here.
+beginning for a file `go`. `ANABRANCH_RESTLESS=seed` moves partitions and changes plans at every boundary
+(see `restless`). Product code knows nothing of this: functions are replaced here.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from anabranch.runtime.session import Session
 from anabranch.runtime.sinks import ParquetSink
 from anabranch.runtime.slot_task import SlotTask, run_slot
 from anabranch.runtime.spark_session import spark_session
+from anabranch.testing.restless import restless
 from anabranch.testing.spark_cluster import wait_until
 
 FAULTS = "faults"
@@ -145,8 +148,10 @@ def main(arguments: list[str]) -> None:
     spark = SparkSession.builder.getOrCreate() if master is None else spark_session(master, conf)
     started = Session(spark, checkpoint)
     started.load(parse_flow(Path(flow).read_text(), path=flow))
-    run = started.start(availableNow=True)
-    run.awaitTermination()
+    seed = os.environ.get("ANABRANCH_RESTLESS")
+    with nullcontext() if seed is None else restless(int(seed), rescales=False):
+        run = started.start(availableNow=True)
+        run.awaitTermination()
     print(f"done after {len(run.recentProgress)} batches", flush=True)
     spark.stop()
 
