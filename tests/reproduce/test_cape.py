@@ -12,10 +12,12 @@ from anabranch.reproduce.cape_exact import exact
 from anabranch.reproduce.cape_fig9 import track_seconds
 from anabranch.reproduce.cape_fig10 import moving_state
 from anabranch.reproduce.cape_fig13 import PT, cape_fig13, course
+from anabranch.reproduce.cape_overhead import overhead
 from anabranch.reproduce.cape_streams import SET_1, Arrivals
+from anabranch.runtime.track_run import TrackRun
 from anabranch.sim.experiments.result import Check
 
-CAPE = [f"cape-fig{n}" for n in range(9, 17)] + ["cape-exact", "cape-reorder"]
+CAPE = [f"cape-fig{n}" for n in range(9, 17)] + ["cape-exact", "cape-reorder", "cape-overhead"]
 SMALL = ["cape-fig9", "cape-fig11", "cape-exact"]
 """Claims that hold on a small run too; docs/experiments/cape.md says which do not hold at all."""
 BATCH = 0.126
@@ -54,6 +56,14 @@ def test_both_strategies_end_with_the_new_plans_rows_and_a_track_is_never_silent
     assert not failed(cape_fig13(tmp_path, quick=True).checks)
     trace = course("low", quick=True).traces[PT]
     assert all(rows for rows, both in zip(trace.results, trace.running_old, strict=True) if both)
+
+
+def test_what_only_the_optimizer_needs_is_timed_inside_a_run():
+    found = overhead(300, batches=4)
+    assert 0 < found.sampling_s < found.sites_s
+    assert 0 < found.share < 1
+    assert found.changes == 0
+    assert TrackRun._tell_references.__qualname__ == "TrackRun._tell_references"  # nothing is timed any more
 
 
 def test_arrivals_are_the_same_for_every_run():

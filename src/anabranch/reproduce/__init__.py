@@ -11,6 +11,7 @@ from anabranch.reproduce.cape_fig9 import cape_fig9
 from anabranch.reproduce.cape_fig10 import cape_fig10, cape_fig11
 from anabranch.reproduce.cape_fig12 import cape_fig12
 from anabranch.reproduce.cape_fig13 import cape_fig13, cape_fig14, cape_fig15, cape_fig16
+from anabranch.reproduce.cape_overhead import cape_overhead
 from anabranch.reproduce.cape_reorder import cape_reorder
 from anabranch.reproduce.dcape_fig7 import dcape_fig7, dcape_fig8
 from anabranch.reproduce.dcape_grid import dcape_fig9, dcape_fig10, dcape_fig11, dcape_fig12, dcape_fig13
@@ -57,6 +58,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "cape-fig16": cape_fig16,
     "cape-exact": cape_exact,
     "cape-reorder": cape_reorder,
+    "cape-overhead": cape_overhead,
 }
 
 

@@ -21,8 +21,14 @@ from anabranch.reproduce.cape_streams import NEW_PLAN, OLD_PLAN, SET_1, SET_3, A
 from anabranch.sim.experiments.picture import Chart, draw
 from anabranch.sim.experiments.result import Check, Result, Spread, Table, at_most, between
 
-SECOND = 0.2
+SECOND = 0.1
+"""From the measured 0.3 µs per rebuilt row: T_MS does not depend on it, T_PT is proportional to it, and up to
+0.12 s they cross inside the sweep (docs/experiments/cape.md)."""
 ROWS = 20.0
+GRID_SECOND = 0.2
+"""Of set 3 in the grid, where CPU time is compared with CPU time."""
+REPEATS = 3
+"""Turns of each cell's three sides, each on other rows."""
 PER_WINDOW = 10
 FALL = 0.05
 """Rates after they have fallen, as a share of those before."""
@@ -33,7 +39,10 @@ ON_SPARK = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One migration, by both strategies; seconds beyond a run that had the new plan always."""
+    """One migration, by both strategies; seconds beyond a run that had the new plan always.
+
+    `moving` and `parallel` are spreads over `REPEATS` turns.
+    """
 
     name: str
     window_s: float
@@ -42,6 +51,8 @@ class Cell:
     predicted_moving: float
     predicted_parallel: float
     chosen: Strategy
+    measurable: bool
+    """Whether the same strategy was the cheaper one in every turn."""
 
     @property
     def regret(self) -> float:
@@ -53,10 +64,10 @@ class Cell:
 
 def cape_fig12(out: Path, *, quick: bool = False) -> Result:
     """Set 3 of table 2: W varies; and a grid of migrations for the choice."""
-    windows, seeds = ((0.5, 2.5), 1) if quick else ((0.5, 1.0, 1.5, 2.0, 2.5), 1)
+    windows, seeds = ((0.5, 2.5), 1) if quick else ((0.5, 1.0, 1.5, 2.0, 2.5), REPEATS)
     moving = [moving_state(SET_3, w, rows=ROWS, seeds=seeds, second=SECOND)[0] for w in windows]
     tracks = [_track(w) for w in windows]
-    cells = grid(quick=quick, seeds=seeds)
+    cells = grid(quick=quick)
     paper, ours = [t[PurgeRule.LEMMA_2_2] for t in tracks], [t[PurgeRule.EXACT] for t in tracks]
     rows: list[tuple[str | int | float | Spread, ...]] = [
         (f"set 3, W = {w:g} s", m, p, e, _winner(m.median, p), "–", "–", "–")
@@ -71,7 +82,7 @@ def cape_fig12(out: Path, *, quick: bool = False) -> Result:
             _winner(c.moving.median, c.parallel.median),
             c.predicted_moving,
             c.predicted_parallel,
-            f"{c.chosen}{f' (+{c.regret:.0%})' if c.regret else ''}",
+            f"{c.chosen}{f' (+{c.regret:.0%})' if c.regret else ''}{'' if c.measurable else ', a tie'}",
         )
         for c in cells
     ]
@@ -82,7 +93,8 @@ def cape_fig12(out: Path, *, quick: bool = False) -> Result:
         {"moving state (CPU)": [m.median for m in moving], "track, lemma 2.2": paper, "track, exact": ours},
         {},
     )
-    wrong = sum(c.regret > TOLERATED for c in cells)
+    told_apart = [c for c in cells if c.measurable]
+    wrong = sum(c.regret > TOLERATED for c in told_apart)
     medians = [m.median for m in moving]
     checks = [
         Check(
@@ -100,7 +112,12 @@ def cape_fig12(out: Path, *, quick: bool = False) -> Result:
             _crossings(medians, paper) == 1,
             f"{_crossings(medians, paper)} changes of the winner",
         ),
-        at_most(f"cells of {len(cells)} where the choice loses by more than 5 %", float(wrong), 0.0),
+        at_most(
+            f"cells where the choice loses by more than 5 %, of {len(told_apart)} (of {len(cells)}) in which "
+            "the same strategy is the cheaper one in every turn",
+            float(wrong),
+            0.0,
+        ),
     ]
     if not quick:
         spark_s, spark_track_s = _on_spark(ON_SPARK)
@@ -141,11 +158,11 @@ def cape_fig12(out: Path, *, quick: bool = False) -> Result:
     )
 
 
-def grid(*, quick: bool, seeds: int) -> list[Cell]:
+def grid(*, quick: bool) -> list[Cell]:
     """Windows, loads, directions, and rates that have fallen just before."""
     sets = [
         ("set 1", SET_1.load(rows=1000, second=1.0), 1.0, (1.0, 4.0)),
-        ("set 3", SET_3.load(rows=ROWS, second=SECOND), SECOND, (1.0,)),
+        ("set 3", SET_3.load(rows=ROWS, second=GRID_SECOND), GRID_SECOND, (1.0,)),
     ]
     cells = []
     for name, load, second, windows in sets[:1] if quick else sets:
@@ -154,12 +171,12 @@ def grid(*, quick: bool, seeds: int) -> list[Cell]:
                 for fall in (1.0, FALL):
                     told = f"{name}, {'ab… → bc…' if old == OLD_PLAN else 'bc… → ab…'}"
                     told += "" if fall == 1 else f", rates × {fall:g}"
-                    cells.append(_cell(told, load, window, second, fall, old, new, seeds))
+                    cells.append(_cell(told, load, window, second, fall, old, new, 1 if quick else REPEATS))
     return cells
 
 
 def _cell(
-    name: str, load: Load, window_s: float, second: float, fall: float, old: str, new: str, seeds: int
+    name: str, load: Load, window_s: float, second: float, fall: float, old: str, new: str, turns: int
 ) -> Cell:
     """Run it by either strategy and with the new plan from the start; compare from there until the end."""
     # Where rows are few, a batch may have none of a stream, and its watermark, with it the track, waits.
@@ -168,7 +185,7 @@ def _cell(
     loads = {0: load, start - PER_WINDOW // 2: load.faster(fall)}
     extra: dict[Strategy, list[float]] = {s: [] for s in Strategy}
     known = None
-    for seed in range(seeds):
+    for seed in range(turns):
         arrivals = Arrivals(loads, interval_us, seed)
 
         def run(order: str, changes: dict[int, Change], arrivals: Arrivals = arrivals) -> Trace:
@@ -194,6 +211,7 @@ def _cell(
         moving.cost_s,
         parallel.cost_s,
         chosen.strategy,
+        len({m < p for m, p in zip(*extra.values(), strict=True)}) == 1,
     )
 
 

@@ -16,16 +16,37 @@ from statistics import mean, median
 
 from anabranch.plan.migration_cost import Strategy
 from anabranch.reproduce.cape_run import CapeRun, Change, Trace, run_cape
-from anabranch.reproduce.cape_streams import HIGH, LOW, NEW_PLAN, Arrivals
+from anabranch.reproduce.cape_streams import HIGH, LOW, NEW_PLAN, Arrivals, Table2
 from anabranch.sim.experiments.picture import Chart, draw
 from anabranch.sim.experiments.result import Check, Result, Table, at_least, at_most
 
-SECOND = 0.25
-"""So that the old plan is too much for one core at high load, and not at low load, as in the paper."""
 ROWS = 500.0
-PER_WINDOW = 8
 REPEATS = 2
 """Runs of each, on the same rows: a batch took what it took when nothing else disturbed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How a load of the paper is run.
+
+    Attributes
+    ----------
+    second
+        What a second of the paper is: so that the old plan is too much for one core at high load, and not at
+        low load, as in the paper.
+    per_window
+        Batches per window. The paper's engine takes rows one by one, so that any silence shows; here one
+        shows that is long against a batch. At low load, where none should, batches are longer because each
+        has a price whatever its rows are.
+    """
+
+    column: Table2
+    window_s: float
+    second: float
+    per_window: int
+
+
+SCALES = {"low": Scale(LOW, 1.0, 0.25, 8), "high": Scale(HIGH, 2.0, 0.5, 32)}
 MS, PT, NEW, OLD = "moving state", "parallel track", "new plan", "old plan"
 
 
@@ -35,12 +56,17 @@ class Course:
 
     traces: dict[str, Trace]
     start: int
-    interval_s: float
+    scale: Scale
+
+    @property
+    def interval_s(self) -> float:
+        return self.scale.window_s * self.scale.second / self.scale.per_window
 
     @property
     def times(self) -> list[float]:
         """When each batch has arrived, in seconds of the paper."""
-        return [(n + 1) * self.interval_s / SECOND for n in range(len(self.traces[OLD].results))]
+        in_paper = self.interval_s / self.scale.second
+        return [(n + 1) * in_paper for n in range(len(self.traces[OLD].results))]
 
     def done(self, name: str) -> list[float]:
         """When each batch is done, in seconds of event time after the first row."""
@@ -65,16 +91,16 @@ class Course:
 @cache
 def course(level: str, quick: bool) -> Course:
     """Section 6.3: set 1 is low, set 2 is high. The paper migrates after 10 s of 50."""
-    column, window_s = (LOW, 1.0) if level == "low" else (HIGH, 2.0)
-    interval_us = round(window_s * SECOND * 1e6 / PER_WINDOW)
-    start = 2 * PER_WINDOW
-    batches = start + (3 if quick else 4) * PER_WINDOW
+    scale = SCALES[level]
+    interval_us = round(scale.window_s * scale.second * 1e6 / scale.per_window)
+    start = 2 * scale.per_window
+    batches = start + 3 * scale.per_window
     rows = ROWS / 10 if quick else ROWS
-    arrivals = Arrivals({0: column.load(rows=rows, second=SECOND)}, interval_us)
+    arrivals = Arrivals({0: scale.column.load(rows=rows, second=scale.second)}, interval_us)
 
     def run(order: str, strategy: Strategy | None = None) -> Trace:
         changes = {start: Change(NEW_PLAN, strategy)} if strategy else {}
-        what = CapeRun(arrivals, interval_us * PER_WINDOW, batches, order=order, changes=changes)
+        what = CapeRun(arrivals, interval_us * scale.per_window, batches, order=order, changes=changes)
         return undisturbed([run_cape(what) for _ in range(1 if quick else REPEATS)])
 
     return Course(
@@ -85,7 +111,7 @@ def course(level: str, quick: bool) -> Course:
             OLD: run("abcd"),
         },
         start,
-        interval_us / 1e6,
+        scale,
     )
 
 
@@ -120,8 +146,8 @@ def cape_fig16(out: Path, *, quick: bool = False) -> Result:
 
 def _intermediate(name: str, level: str, out: Path, *, quick: bool) -> Result:
     found = course(level, quick=quick)
-    at = found.start
-    last = range(len(found.times) - PER_WINDOW, len(found.times))
+    at, per_window = found.start, found.scale.per_window
+    last = range(len(found.times) - per_window, len(found.times))
     ends = {n: mean(t.intermediate[i] for i in last) for n, t in found.traces.items()}
     table = Table(
         (
@@ -135,7 +161,7 @@ def _intermediate(name: str, level: str, out: Path, *, quick: bool) -> Result:
             (
                 n,
                 t.intermediate[at],
-                max(t.intermediate[at + 1 : at + 1 + PER_WINDOW]),
+                max(t.intermediate[at + 1 : at + 1 + per_window]),
                 ends[n],
                 "–" if n in (NEW, OLD) else found.settled(n),
             )
@@ -170,10 +196,10 @@ def _intermediate(name: str, level: str, out: Path, *, quick: bool) -> Result:
 
 def _output(name: str, level: str, out: Path, *, quick: bool) -> Result:
     found = course(level, quick=quick)
-    at, traces = found.start, found.traces
+    at, traces, per_window = found.start, found.traces, found.scale.per_window
     usual = median(b - a for a, b in zip(found.done(OLD)[:at], found.done(OLD)[1:at], strict=False))
     silent = sum(r == 0 for r, old in zip(traces[PT].results, traces[PT].running_old, strict=True) if old)
-    after = slice(at + 1, at + 1 + PER_WINDOW)
+    after = slice(at + 1, at + 1 + per_window)
     table = Table(
         (
             "run",
@@ -188,7 +214,7 @@ def _output(name: str, level: str, out: Path, *, quick: bool) -> Result:
         tuple(
             (
                 n,
-                mean(t.critical_s[-PER_WINDOW:]) / found.interval_s,
+                mean(t.critical_s[-per_window:]) / found.interval_s,
                 sum(t.results),
                 found.silence(n),
                 max(t.rebuild_s),
@@ -224,12 +250,12 @@ def _output(name: str, level: str, out: Path, *, quick: bool) -> Result:
         at_most(f"{n}: seconds per batch at the end, off the new plan's by", _off(found, n), 0.15)
         for n in (MS, PT)
     ]
-    load = mean(traces[OLD].critical_s[-PER_WINDOW:]) / found.interval_s
+    load = mean(traces[OLD].critical_s[-per_window:]) / found.interval_s
     if not quick:
         wanted = at_least if level == "high" else at_most
         checks.append(wanted(f"the condition: load of the old plan, {level}", load, 1.0))
     if level == "high":  # "noticeable"; at low load "short enough to be neglected" (section 6.3)
-        before = median(traces[MS].critical_s[at - PER_WINDOW : at])
+        before = median(traces[MS].critical_s[at - per_window : at])
         checks.append(
             at_least("moving state: the batch that rebuilds ÷ a batch before", longest[MS] / before, 1.5)
         )
@@ -245,7 +271,8 @@ def _output(name: str, level: str, out: Path, *, quick: bool) -> Result:
 
 def _off(found: Course, name: str) -> float:
     """Medians, because a few milliseconds of a shared machine would decide otherwise."""
-    mine, new = (median(found.traces[n].critical_s[-PER_WINDOW:]) for n in (name, NEW))
+    last = found.scale.per_window
+    mine, new = (median(found.traces[n].critical_s[-last:]) for n in (name, NEW))
     return abs(mine / new - 1)
 
 
@@ -260,8 +287,9 @@ def _rate(found: Course, name: str) -> list[float]:
 
 
 def _title(what: str, level: str) -> str:
-    window = 1 if level == "low" else 2
+    scale = SCALES[level]
     return (
-        f"{what} over time, {level} load (W = {window} s of the paper); engine without a JVM (LocalRun), "
-        f"rows × {ROWS:g}, a second of the paper is {SECOND:g} s"
+        f"{what} over time, {level} load (W = {scale.window_s:g} s of the paper); engine without a JVM "
+        f"(LocalRun), rows × {ROWS:g}, a second of the paper is {scale.second:g} s, "
+        f"batches of W/{scale.per_window}"
     )

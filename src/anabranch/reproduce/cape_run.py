@@ -84,6 +84,8 @@ class Trace:
     ----------
     critical_s
         CPU seconds of the busiest site.
+    busy_s
+        CPU seconds of all sites together.
     rebuild_s
         Of these, what computing states anew took, at all sites.
     results, intermediate
@@ -97,6 +99,7 @@ class Trace:
     """
 
     critical_s: list[float] = field(default_factory=list)
+    busy_s: list[float] = field(default_factory=list)
     rebuild_s: list[float] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
     intermediate: list[int] = field(default_factory=list)
@@ -170,6 +173,7 @@ def _tell(trace: Trace, run: LocalRun, summary: BatchSummary, *, working: bool) 
     sites = [site for report in summary.reports for site in report.sites]
     leaves = {source.state for source in run.loop.layout.inputs}
     trace.critical_s.append(max(site.busy_s for site in sites))
+    trace.busy_s.append(sum(site.busy_s for site in sites))
     trace.rebuild_s.append(sum(site.rebuild_s for site in sites))
     trace.results.append(sum(site.results for site in sites))
     trace.intermediate.append(sum(b.rows for b in summary.manifest.blocks if b.state not in leaves))
