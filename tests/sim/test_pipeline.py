@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -102,3 +104,25 @@ def test_stalled_partitions_get_nothing():
 def test_shares_are_probabilities(shares):
     assert shares.sum() == pytest.approx(1.0)
     assert (shares >= 0).all()
+
+
+def test_where_memory_ends_the_sites_that_lost_theirs_have_one_partition_on_disk_each():
+    """Flux, 6.3: room for 8⅓ and 17⅔ partitions, 26 for each two sites: exactly as many as there are."""
+    cluster = Cluster(
+        sites=4,
+        machine=Machine(memory_bytes=17.667 * 2 * MB),
+        network=small_cluster(sites=4).network,
+        disturbances=memory_pressure([0, 2], memory_bytes=9.333 * 2 * MB),
+    )
+    stage = Stage(cluster, uniform(52), state_bytes=2 * MB, buffer_rows=512, spills=True, tick_s=0.01)
+    trace = Pipeline(stage, published_memory()).run(12.0)
+    assert trace.spilled_by_site == (1, 0, 1, 0)
+    assert trace.spilled_at_end == 2
+    assert trace.last_move_s() < 10
+
+
+def test_a_throughput_is_reached_before_it_is_steady():
+    calm = Pipeline(Stage(small_cluster(sites=4), uniform(16)), None).run(2.0, interval_s=0.5)
+    dip = replace(calm, seconds=(1.0, 2.0, 3.0, 4.0, 5.0), throughput=(50.0, 98.0, 90.0, 100.0, 100.0))
+    assert dip.reaches(0.97) == 2.0
+    assert dip.steady_from(0.97) == 3.0

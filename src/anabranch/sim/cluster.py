@@ -35,7 +35,14 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Flux, sections 3 and 5.4: two 1 KB packets of 80-byte rows per connection; limits for moving state."""
+    """Flux, sections 3 and 5.4: two 1 KB packets of 80-byte rows per connection; limits for moving state.
+
+    Attributes
+    ----------
+    rows_per_packet
+        Rows that wait for each other before they leave: a packet's. The paper does not say whether a packet
+        leaves before it is full; with 1, every row leaves at once. Figure 9 depends on it.
+    """
 
     rows_per_connection: int = 24
     rows_per_packet: int = 12

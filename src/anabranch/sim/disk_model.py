@@ -37,7 +37,11 @@ class DiskModel:
         """Sites with something on disk, or more state than memory."""
         sites = len(memory)
         used = sum_by_site(self._state_bytes, site_of, sites)
-        return np.flatnonzero((used > memory) | (sum_by_site(self.on_disk, site_of, sites) > 0))
+        return np.flatnonzero((used > memory) | (self.on_disk_by_site(site_of, sites) > 0))
+
+    def on_disk_by_site(self, site_of: Ints, sites: int) -> Ints:
+        """Partitions on each site's disk."""
+        return np.bincount(site_of[self.on_disk], minlength=sites)
 
     def act(self, site: int, *, budget: float, now: float) -> float:
         """Let a site spill or activate; returns the seconds its disk needs."""

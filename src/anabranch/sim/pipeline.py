@@ -123,7 +123,7 @@ class Pipeline:
             self.exchange.produced,
             self.sites.processed,
             self.exchange.rows_inside() + int(self.sites.disk.spooled.sum()),
-            int(self.sites.disk.on_disk.sum()),
+            tuple(self.sites.disk.on_disk_by_site(self._site_of, self.stage.cluster.sites).tolist()),
         )
 
     def tick(self) -> None:

@@ -25,6 +25,8 @@ class Trace:
         Mean time, per interval, from a row's arrival at its site to its processing.
     moves
         Finished moves with the time they were finished.
+    spilled_by_site
+        Partitions on each site's disk at the end.
     """
 
     seconds: tuple[float, ...]
@@ -36,7 +38,11 @@ class Trace:
     produced: int
     processed: int
     left_inside: int
-    spilled_at_end: int
+    spilled_by_site: tuple[int, ...]
+
+    @property
+    def spilled_at_end(self) -> int:
+        return sum(self.spilled_by_site)
 
     def mean_throughput(self, start_s: float = 0.0, end_s: float = np.inf) -> float:
         return self._mean(self.throughput, start_s, end_s)
@@ -55,6 +61,11 @@ class Trace:
         final = self.mean_throughput(self.seconds[-1] * 0.8)
         below = [s for s, t in zip(self.seconds, self.throughput, strict=True) if t < share * final]
         return max([after_s, *below])
+
+    def reaches(self, share: float) -> float:
+        """End of the first second that has `share` of the final throughput, whatever comes after it."""
+        final = self.mean_throughput(self.seconds[-1] * 0.8)
+        return next(s for s, t in zip(self.seconds, self.throughput, strict=True) if t >= share * final)
 
     def _mean(self, values: tuple[float, ...], start_s: float, end_s: float) -> float:
         chosen = [v for s, v in zip(self.seconds, values, strict=True) if start_s < s - 1e-9 <= end_s]
