@@ -18,7 +18,9 @@ from anabranch.plan.local_plan import JoinNode, LocalNode
 PROBES = 256
 """New rows that probe."""
 KEPT = 4096
-"""Kept rows to probe where they are not in the order of the key, so that they have to be sorted."""
+"""Rows of a block to probe: they may have to be sorted, and on a key of few values each finds many."""
+BLOCKS = 3
+"""Sets of kept rows to probe, of all ages: a block's turn comes again and again while it is kept."""
 
 
 def sample_edge(
@@ -27,8 +29,8 @@ def sample_edge(
     """Let rows of one side of `edge` probe the other: (rows that probed, rows they could meet, pairs)."""
     probes = _every(new, PROBES)
     state_rows = pairs = 0
-    for rows in kept:
-        sample = rows if edge.on_routing_hash else _every(rows, KEPT)
+    for rows in _spread(kept, BLOCKS):
+        sample = _every(rows, KEPT)
         state_rows += len(sample)
         sides = probes.side(probing, edge.index_of(probing)), sample.side(met, edge.index_of(met))
         pairs += sum(len(found) for found, _ in match(*sides))
@@ -36,7 +38,18 @@ def sample_edge(
 
 
 def _every(rows: RowSet, most: int) -> RowSet:
-    """At most so many rows, evenly spaced."""
+    """At most so many rows, evenly spaced; drawn once, so that edges and later samples share the orders."""
     if len(rows) <= most:
         return rows
+    return rows.derived(("every", most), lambda: _drawn(rows, most))
+
+
+def _drawn(rows: RowSet, most: int) -> RowSet:
     return RowSet(rows.batch.take(pa.array(np.linspace(0, len(rows) - 1, most).astype(np.int32))))
+
+
+def _spread(kept: Sequence[RowSet], most: int) -> Sequence[RowSet]:
+    """At most so many sets, evenly spaced."""
+    if len(kept) <= most:
+        return kept
+    return [kept[at] for at in np.linspace(0, len(kept) - 1, most).astype(int)]

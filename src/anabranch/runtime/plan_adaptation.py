@@ -94,9 +94,6 @@ class PlanAdaptation:
                 self._edges.add(report.site, query, _edge_report(join, elapsed_s))
                 if join.settled:
                     observed[report.site, query] = join.busy_s / elapsed_s
-                    visits = self._visits(query, report.site, tracks)
-                    work = Work(join.probes, join.pairs, join.inserts, visits)
-                    self._calibration = self._calibration.add(WorkObserved(work, join.busy_s))
         if batch % EVALUATE_EVERY:
             return (), ()
         views = [
@@ -105,6 +102,7 @@ class PlanAdaptation:
             for site in range(len(plans))
             if (view := self._view(query, site, tracks, observed)) is not None
         ]
+        self._calibrate(views, reports)
         settings = PlanPolicySettings(wish=Wish(wish))
         self._state, proposals, outcomes = propose_plans(
             views, self._state, settings=settings, costs=self.costs
@@ -186,10 +184,15 @@ class PlanAdaptation:
             migrating=any(t.query == query and t.site == site for t in tracks.ending),
         )
 
-    def _visits(self, query: str, site: int, tracks: Tracks) -> float:
-        """Visits to blocks that the batch made, by what is known of the join: nobody counts them."""
-        view = self._view(query, site, tracks, {})
-        return 0.0 if view is None else plan_visits(view.plan, Estimates(view.graph, view.statistics))
+    def _calibrate(self, views: Sequence[PlanView], reports: Sequence[SiteReport]) -> None:
+        """Learn what work takes; visits to blocks are those that the statistics lead to expect."""
+        joins = {(report.site, query): join for report in reports for query, join in report.joins.items()}
+        for view in views:
+            join = joins.get((view.site, view.query))
+            if join is not None and join.settled:
+                visits = plan_visits(view.plan, Estimates(view.graph, view.statistics))
+                work = Work(join.probes, join.pairs, join.inserts, visits)
+                self._calibration = self._calibration.add(WorkObserved(work, join.busy_s))
 
     def _relocations(self, query: str, source: int, move: Relocation) -> list[tuple[Strategy, float]]:
         routed = self._queries.get(query)
