@@ -27,6 +27,7 @@ class EventKind(StrEnum):
     TRACK_BEGAN = "track_began"
     TRACK_ENDED = "track_ended"
     STATE_MOVED = "state_moved"
+    STREAM_IDLE = "stream_idle"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from anabranch.adapt.tracks import Tracks
 from anabranch.errors import StateError
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.local_plan import LeafNode
-from anabranch.plan.logical import Stream
 from anabranch.plan.migration_cost import Strategy
 from anabranch.runtime.admission import is_waiting
 from anabranch.runtime.catalog import Catalog
@@ -35,6 +34,7 @@ from anabranch.runtime.slot_task import SlotTask
 from anabranch.runtime.staging import keep_dead_letters, output_schema, verify_staged
 from anabranch.runtime.steering import IsOver, Steering
 from anabranch.runtime.task_plan import plan_task
+from anabranch.runtime.watermarks import advance, idle_events
 from anabranch.runtime.wire import Wire, wire_of
 from anabranch.state import NO_PARENT, Manifest, Storage, StreamState, digest, publish, recover
 from anabranch.state.fence import Fence
@@ -246,7 +246,9 @@ class BatchLoop:
             ),
             *(b for r in reports for b in r.blocks),
         )
-        streams = self._stream_states(reports)
+        now_s, timeout = self._clock(), self._steering.settings.idle_timeout_seconds
+        known = {s.name: s for s in self.manifest.streams} if self.manifest else {}
+        streams = advance(known, self._catalog.streams, reports, now_s=now_s, idle_timeout_s=timeout)
         next_map, tracks, events = self._steering.after(
             task.batch,
             task.partition_map,
@@ -264,7 +266,7 @@ class BatchLoop:
             attempt=secrets.token_hex(8),
             offsets=offsets,
             source_id=source_id,
-            committed_at=self._clock(),
+            committed_at=now_s,
             streams=streams,
             blocks=blocks,
             partition_map=next_map.site_of_partition,
@@ -276,7 +278,9 @@ class BatchLoop:
             dead_letters=tuple(f for r in reports for f in r.dead_letters),
             controller=self._steering.to_json(),
         )
-        return manifest, events
+        before_s = self.manifest.committed_at if self.manifest else now_s
+        silent = idle_events(task.batch, streams, before_s=before_s, now_s=now_s, idle_timeout_s=timeout)
+        return manifest, (*events, *silent)
 
     def _elapsed_s(self, streams: Sequence[StreamState]) -> float:
         """Event time that passed in a batch."""
@@ -286,12 +290,6 @@ class BatchLoop:
         ]
         return max(passed, default=0) / 1e6
 
-    def _stream_states(self, reports: Sequence[SlotReport]) -> tuple[StreamState, ...]:
-        known = {s.name: s for s in self.manifest.streams} if self.manifest else {}
-        return tuple(
-            _advance(known.get(s.name, StreamState(s.name)), s, reports) for s in self._catalog.streams
-        )
-
     def _publish_results(self, manifest: Manifest) -> None:
         staged = self._root / STAGED
         for query in self._catalog.queries:
@@ -300,21 +298,3 @@ class BatchLoop:
                 ResultBatch(query.name, manifest.batch, manifest.step, output_schema(query), files)
             )
         keep_dead_letters(self._root, manifest)
-
-
-def _advance(state: StreamState, stream: Stream, reports: Sequence[SlotReport]) -> StreamState:
-    seen = [r.streams[stream.name] for r in reports if stream.name in r.streams]
-    times = [t for t in (state.max_ts, *(s.max_ts for s in seen)) if t is not None]
-    max_ts = max(times, default=None)
-    # A watermark never falls, not even when the lateness is raised at a restart.
-    marks = [
-        m for m in (state.watermark, None if max_ts is None else max_ts - stream.lateness_us) if m is not None
-    ]
-    return replace(
-        state,
-        max_ts=max_ts,
-        watermark=max(marks, default=None),
-        accepted=state.accepted + sum(s.accepted for s in seen),
-        late=state.late + sum(s.late for s in seen),
-        rejected=state.rejected + sum(s.rejected for s in seen),
-    )

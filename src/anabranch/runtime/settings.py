@@ -31,6 +31,8 @@ class Settings:
     """Pairs that a query may match in one batch at one site before it is ended."""
     max_drift_seconds: int = 0
     """How far event time may be ahead of this machine's clock; 0 is any distance."""
+    idle_timeout_seconds: int = 0
+    """After so long without rows a stream no longer holds back the others; 0 is never."""
     max_blocks: int = 12
     """Blocks of a state beyond which they are compacted."""
     keep_manifests: int = 3

@@ -38,6 +38,8 @@ class StreamState:
     accepted: int = 0
     late: int = 0
     rejected: int = 0
+    spoke_at: float | None = None
+    """When it last brought a row, or was first seen, in seconds of Unix time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,7 @@ class LocalRun:
         storage: Storage | None = None,
         wide_hash_bits: int = 64,
         is_over: IsOver = is_over,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.streams = tuple(streams)
         self.sinks: Mapping[str, Sink] = sinks or {q.name: MemorySink() for q in queries}
@@ -58,6 +60,7 @@ class LocalRun:
                 sinks=self.sinks,
                 execute=self._execute,
                 is_over=is_over,
+                clock=clock,
             )
         except BaseException:
             self.fence.release()

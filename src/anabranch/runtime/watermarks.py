@@ -1,0 +1,85 @@
+"""Watermarks: how far each stream has come, and when one that is silent stops holding up the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from anabranch.adapt.events import AdaptEvent, EventKind
+from anabranch.plan.logical import Stream
+from anabranch.runtime.reports import SlotReport
+from anabranch.state import StreamState
+
+
+def advance(
+    known: Mapping[str, StreamState],
+    streams: Sequence[Stream],
+    reports: Sequence[SlotReport],
+    *,
+    now_s: float,
+    idle_timeout_s: int,
+) -> tuple[StreamState, ...]:
+    """The streams after a batch.
+
+    Parameters
+    ----------
+    known
+        The streams before it, by name.
+    idle_timeout_s
+        After so long without a row a stream's watermark goes on with that of the slowest stream that
+        speaks (design, section 4: an idle stream pins state). 0 is never.
+    """
+    after = tuple(_advanced(known.get(s.name, StreamState(s.name)), s, reports, now_s) for s in streams)
+    speaking = [s for s in after if not is_idle(s, now_s, idle_timeout_s)]
+    slowest = [s.watermark for s in speaking]
+    if not slowest or None in slowest:
+        return after
+    released = min(mark for mark in slowest if mark is not None)
+    return tuple(
+        replace(s, watermark=max(released, released if s.watermark is None else s.watermark))
+        if is_idle(s, now_s, idle_timeout_s)
+        else s
+        for s in after
+    )
+
+
+def idle_events(
+    batch: int, streams: Sequence[StreamState], *, before_s: float, now_s: float, idle_timeout_s: int
+) -> list[AdaptEvent]:
+    """Tell of streams that nobody waits for any more since the last batch."""
+    return [
+        AdaptEvent(
+            batch,
+            EventKind.STREAM_IDLE,
+            f"stream {s.name} has been silent for {idle_timeout_s} s: the others do not wait for it, "
+            "and rows that it brings later may be late",
+            {"stream": s.name, "watermark": s.watermark},
+        )
+        for s in streams
+        if is_idle(s, now_s, idle_timeout_s) and not is_idle(s, before_s, idle_timeout_s)
+    ]
+
+
+def is_idle(stream: StreamState, now_s: float, idle_timeout_s: int) -> bool:
+    """Whether a stream has been silent for so long that nobody waits for it."""
+    return bool(idle_timeout_s) and stream.spoke_at is not None and now_s - stream.spoke_at >= idle_timeout_s
+
+
+def _advanced(state: StreamState, stream: Stream, reports: Sequence[SlotReport], now_s: float) -> StreamState:
+    seen = [r.streams[stream.name] for r in reports if stream.name in r.streams]
+    times = [t for t in (state.max_ts, *(s.max_ts for s in seen)) if t is not None]
+    max_ts = max(times, default=None)
+    # A watermark never falls, not even when the lateness is raised at a restart.
+    marks = [
+        m for m in (state.watermark, None if max_ts is None else max_ts - stream.lateness_us) if m is not None
+    ]
+    accepted = sum(s.accepted for s in seen)
+    return replace(
+        state,
+        max_ts=max_ts,
+        watermark=max(marks, default=None),
+        accepted=state.accepted + accepted,
+        late=state.late + sum(s.late for s in seen),
+        rejected=state.rejected + sum(s.rejected for s in seen),
+        spoke_at=now_s if accepted or state.spoke_at is None else state.spoke_at,
+    )

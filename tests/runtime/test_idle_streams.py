@@ -1,0 +1,99 @@
+"""A stream that falls silent: it pins the state of the others until the idle timeout, and no longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.runtime.nasty_runs import bind, rows, stream
+
+from anabranch.runtime.settings import Settings
+from anabranch.testing.local_run import LocalRun
+from anabranch.testing.oracle_check import scratch
+
+A, B = stream("a"), stream("b", lateness_us=4)
+TIMEOUT_S = 60
+
+
+class Clock:
+    """A clock that stands until it is set."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def run(clock: Clock) -> Iterator[LocalRun]:
+    queries = bind(
+        (A, B),
+        pairs="SELECT a.id AS a, b.id AS b FROM a [RANGE 10 MICROSECONDS], b [NOW] WHERE a.k = b.k",
+        counts="SELECT a.k, COUNT(*) AS n FROM a [NOW], b [NOW] WHERE a.k = b.k GROUP BY a.k",
+    )
+    settings = Settings(sites=1, slots=1, max_blocks=1, idle_timeout_seconds=TIMEOUT_S)
+    with scratch() as root:
+        running = LocalRun(root, (A, B), queries, settings=settings, clock=clock)
+        yield running
+        running.close()
+
+
+def _watermark(run: LocalRun, name: str) -> int | None:
+    assert run.loop.manifest is not None
+    return next(s.watermark for s in run.loop.manifest.streams if s.name == name)
+
+
+def test_a_silent_stream_follows_the_slowest_that_speaks(run: LocalRun, clock: Clock) -> None:
+    run.batch({"a": rows((1, 0)), "b": rows((1, 0))})
+    before = _watermark(run, "b")
+    clock.now_s += TIMEOUT_S - 1
+    run.batch({"a": rows((1, 100)), "b": rows()})
+    assert _watermark(run, "b") == before
+    clock.now_s += 1
+    summary = run.batch({"a": rows((1, 200)), "b": rows()})
+    assert _watermark(run, "b") == _watermark(run, "a")
+    assert [e.kind for e in summary.events] == ["stream_idle"]
+    assert [e.kind for e in run.batch({"a": rows((1, 300)), "b": rows()}).events] == []
+
+
+def test_the_state_that_it_pinned_is_released_and_what_waited_for_it_is_final(
+    run: LocalRun, clock: Clock
+) -> None:
+    run.batch({"a": rows((1, 0)), "b": rows((1, 0))})
+    for number in range(1, 20):
+        run.batch({"a": rows((1, 100 * number), first=number), "b": rows()})
+    assert run.loop.manifest is not None
+    pinned = sum(b.rows for b in run.loop.manifest.blocks)
+    assert pinned >= 20
+    assert not run.results("counts").num_rows
+    clock.now_s += TIMEOUT_S
+    for number in range(20, 23):
+        run.batch({"a": rows((1, 100 * number), first=number), "b": rows()})
+    assert sum(b.rows for b in run.loop.manifest.blocks) < 5
+    assert run.results("counts").num_rows == 1
+
+
+def test_rows_that_it_brings_later_are_late_below_the_others_and_join_above(
+    run: LocalRun, clock: Clock
+) -> None:
+    run.batch({"a": rows((1, 0)), "b": rows((1, 0))})
+    clock.now_s += TIMEOUT_S
+    run.batch({"a": rows((1, 100), first=1), "b": rows()})
+    run.batch({"a": rows(), "b": rows((1, 99), (1, 100), first=1)})
+    assert run.results("pairs").sort_by("b").to_pylist() == [{"a": 0, "b": 0}, {"a": 1, "b": 2}]
+    assert run.loop.manifest is not None
+    assert {s.name: s.late for s in run.loop.manifest.streams} == {"a": 0, "b": 1}
+
+
+def test_when_all_are_silent_nothing_moves(run: LocalRun, clock: Clock) -> None:
+    run.batch({"a": rows((1, 50)), "b": rows((1, 10))})
+    before = [_watermark(run, name) for name in "ab"]
+    clock.now_s += 10 * TIMEOUT_S
+    run.batch({"a": rows(), "b": rows()})
+    assert [_watermark(run, name) for name in "ab"] == before
