@@ -122,3 +122,50 @@ def test_an_aggregate_shows_what_it_keeps_and_where(checkpoint: Path) -> None:
     text = explain_query(reconcile([STREAM], [everything], None), "all", sites=4)
     assert "s: s [ROWS 9], kept in state" in text
     assert "one site, because without GROUP BY all rows are one group" in text
+
+
+OTHER = Stream("r", STREAM.columns, "ts", lateness_us=5)
+JOINED = bind_query(
+    "q",
+    "SELECT a.k, COUNT(*) AS n, greatest(MAX(a.ts), MAX(b.ts)) AS t "
+    "FROM s [RANGE 30 MICROSECONDS] a, r [RANGE 3 MICROSECONDS] b WHERE a.k = b.k GROUP BY a.k",
+    {"s": STREAM, "r": OTHER},
+)
+
+
+def test_streams_whose_join_is_grouped_end_together(checkpoint: Path) -> None:
+    run = LocalRun(checkpoint, [STREAM, OTHER], [JOINED])
+    run.batch({**rows(10, 20), "r": rows(18)["s"]})
+    run.end_of_input()
+    assert counts(run) == {18: 1, 20: 2}
+    # Not late for its own stream, but it could change what was final at 20.
+    run.batch({**rows(), "r": rows(19, 21)["s"]})
+    run.end_of_input()
+    assert counts(run) == {18: 1, 20: 2, 21: 4}
+    assert run.loop.manifest is not None
+    assert [s.late for s in run.loop.manifest.streams] == [0, 1]
+    assert run.end_of_input() == []
+
+
+def test_a_stream_without_a_row_ends_with_the_others(checkpoint: Path) -> None:
+    run = LocalRun(checkpoint, [STREAM, OTHER], [JOINED])
+    run.batch({**rows(10), "r": rows()["s"]})
+    assert len(run.end_of_input()) == 1
+    assert run.end_of_input() == []
+    assert counts(run) == {}
+
+
+def test_a_grouped_join_shows_what_it_keeps_and_where(checkpoint: Path) -> None:
+    from anabranch.runtime.catalog import explain_query, reconcile
+
+    text = explain_query(reconcile([STREAM, OTHER], [JOINED], None), "q", sites=4)
+    assert "routing: hash of key 0, partitioned over 4 sites" in text
+    assert "one result per result of the join" in text
+    assert "kept in state q-results-0" in text
+    by_time = bind_query(
+        "q",
+        "SELECT a.ts, COUNT(*) AS n FROM s [NOW] a, r [NOW] b WHERE a.k = b.k GROUP BY a.ts",
+        {"s": STREAM, "r": OTHER},
+    )
+    text = explain_query(reconcile([STREAM, OTHER], [by_time], None), "q", sites=4)
+    assert "one site, because no group key is a key that all streams share" in text

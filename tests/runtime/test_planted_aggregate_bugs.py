@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from anabranch.operators import gathered_groups, newest_rows, rows, window_aggregate, window_distinct
 from anabranch.operators.final_rows import Emission
-from anabranch.runtime import batch_loop, catalog, retention, slot_task
+from anabranch.runtime import catalog, retention, slot_task, task_plan
 from anabranch.testing.generated_aggregates import AggregateCase, aggregate_cases, check_aggregates
 
 ENOUGH = 400
@@ -37,16 +37,16 @@ def an_equal_row_just_outside_the_window_hides_another() -> Planted:
 
 
 def the_row_at_the_watermark_is_final() -> Planted:
-    real = batch_loop.emissions_of
+    real = task_plan.emissions_of
 
     def early(*given: Any) -> dict[str, Emission]:
         return {name: replace(e, until=e.until + 1) for name, e in real(*given).items()}
 
-    return mock.patch.object(batch_loop, "emissions_of", early)
+    return mock.patch.object(task_plan, "emissions_of", early)
 
 
 def rows_that_wait_do_not_hold_back_what_is_final() -> Planted:
-    return mock.patch.object(batch_loop, "held_back", lambda watermarks, oldest: watermarks)
+    return mock.patch.object(task_plan, "held_back", lambda watermarks, oldest: watermarks)
 
 
 def rows_expire_one_unit_early() -> Planted:

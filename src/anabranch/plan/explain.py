@@ -40,7 +40,10 @@ def _routing(routed: RoutedQuery, sites: int) -> str:
     grouping = routed.query.grouping
     if grouping is not None and not grouping.keys:
         return "one site, because without GROUP BY all rows are one group"
-    if grouping is not None:
+    if grouping is not None and len(routed.query.refs) > 1 and not routed.routing:
+        if routed.graph.routing_classes():
+            return "one site, because no group key is a key that all streams share: group by one to spread it"
+    elif grouping is not None and len(routed.query.refs) == 1:
         return f"hash of all group keys, partitioned over {sites} sites"
     if len(routed.query.refs) == 1:
         return f"rows are spread over {sites} sites; no state"
@@ -57,6 +60,9 @@ def _grouped(node: WindowNode) -> str:
         "distinct rows" if node.distinct else f"aggregate {', '.join(map(str, node.aggregates)) or 'groups'}"
     )
     having = f", having {node.having}" if node.having else ""
+    if node.joined:
+        which = "one result per result of the join, over those there at its time, when final"
+        return f"{what}: {which}{having}; results of the join are kept in state {node.state}"
     return f"{what}: one result per row, over the window that ends at it, when the row is final{having}"
 
 
