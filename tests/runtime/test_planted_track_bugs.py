@@ -14,7 +14,7 @@ import pytest
 from anabranch.adapt import tracks
 from anabranch.operators import rows, window_join
 from anabranch.plan.layout import TIME
-from anabranch.runtime import arrivals, batch_loop, site_work, slot_task, track_run
+from anabranch.runtime import arrivals, site_work, slot_task, task_plan, track_run
 from anabranch.testing.restless_session import check_restless_session
 
 ENOUGH = 25
@@ -70,7 +70,7 @@ def the_newer_track_sees_old_rows() -> Planted:
 
 
 def strangers_are_not_pruned() -> Planted:
-    return mock.patch.object(batch_loop, "without_strangers", lambda blocks, work: tuple(blocks))
+    return mock.patch.object(task_plan, "without_strangers", lambda blocks, work: tuple(blocks))
 
 
 def rebuilding_is_forgotten() -> Planted:
@@ -134,12 +134,12 @@ def a_track_ends_a_little_too_early() -> Planted:
 
 
 def compaction_crosses_the_barrier() -> Planted:
-    real = batch_loop.plan_compaction
+    real = task_plan.plan_compaction
 
     def plan(blocks: Any, *, barriers: Any, **how: Any) -> Any:
         return real(blocks, barriers=(), **how)
 
-    return mock.patch.object(batch_loop, "plan_compaction", plan)
+    return mock.patch.object(task_plan, "plan_compaction", plan)
 
 
 def a_track_that_ends_forgets_its_earlier_states() -> Planted:

@@ -27,6 +27,7 @@ from anabranch.operators.window_join import QuotaExceeded
 from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME, TIME, Layout
 from anabranch.runtime.admission import OPEN, Admission, admit, is_waiting, waiting_state
 from anabranch.runtime.arrivals import Arrivals
+from anabranch.runtime.guest_rows import forget_gathered
 from anabranch.runtime.laps import Laps
 from anabranch.runtime.open_blocks import OpenBlock, close_blocks, mask_of, open_blocks, opened
 from anabranch.runtime.reports import SiteReport, SlotReport
@@ -118,6 +119,7 @@ class _SlotRun:
         new, waiting = self._admit(new, old)
         self._laps.mark("open")
         kept = self._evaluate(new, old)
+        forget_gathered(self.task.batch)
         self._laps.mark("write results")
         self._keep(new, kept)
         for source, rows in waiting.items():

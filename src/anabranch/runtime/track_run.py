@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from anabranch.exchange.partition_map import PARTITIONS
 from anabranch.operators.edge_sample import sample_edge
+from anabranch.operators.ending_join import EndingJoin
 from anabranch.operators.joined_results import as_stream
 from anabranch.operators.multiway_probe import MultiwayProbe
 from anabranch.operators.operator import Operator
@@ -21,7 +22,8 @@ from anabranch.operators.window_distinct import WindowDistinct
 from anabranch.operators.window_join import WindowJoin
 from anabranch.plan.aggregate import WindowNode
 from anabranch.plan.layout import OLD
-from anabranch.plan.local_plan import LeafNode, ProbeNode
+from anabranch.plan.local_plan import JoinNode, LeafNode, ProbeNode
+from anabranch.runtime.guest_rows import gather
 from anabranch.runtime.open_blocks import OpenBlock, mask_of
 from anabranch.runtime.reports import JoinReport, SiteReport
 from anabranch.runtime.site_work import TrackWork
@@ -100,7 +102,22 @@ class TrackRun:
             self._report.pairs += operator.pairs
             self._report.results += writer.rows - before
         for state, batch in operator.kept.items():
-            self.kept.setdefault(state, []).append(batch)
+            if (batch := self._worth_keeping(state, batch)).num_rows:
+                self.kept.setdefault(state, []).append(batch)
+
+    def _worth_keeping(self, state: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """New intermediate rows that a later row can still meet.
+
+        What comes to a track that ends is new, so that a row without an old member that only waits for rows
+        of one stream, at the root, waits for nothing: it has met the old ones of that stream in this batch.
+        """
+        root = self._work.plan.root
+        if self._work.until is None or OLD not in batch.schema.names or not isinstance(root, JoinNode):
+            return batch
+        for side, other in ((root.left, root.right), (root.right, root.left)):
+            if side.state == state and isinstance(other, LeafNode):
+                return batch.filter(batch.column(OLD))
+        return batch
 
     def _states(self, spilled: Collection[int] = ()) -> States:
         """Row sets by state, of the partitions and batches that are the track's."""
@@ -109,11 +126,15 @@ class TrackRun:
         in_memory = self._mine.copy()
         in_memory[list(spilled)] = False
         states: States = {}
+        guests: dict[str, list[OpenBlock]] = {}
         for block in self._blocks:
             meta, is_leaf = block.meta, block.meta.state in leaves
             if meta.state not in own or not block.partitions & self._work.partitions:
                 continue
             if is_leaf and meta.batch < self._work.after:
+                continue
+            if is_leaf and not spilled and self._is_guest(block):
+                guests.setdefault(meta.state, []).append(block)
                 continue
             rows = block.rows
             if spilled and meta.state in self._task.spillable:  # private copies
@@ -121,7 +142,17 @@ class TrackRun:
             if self._work.until is not None and OLD not in rows.batch.schema.names:
                 rows = rows.aged(is_old=not is_leaf or meta.batch < self._work.until)
             states.setdefault(meta.state, []).append(rows)
+        for state, blocks in guests.items():
+            key = self._report.site, state, self._work.partitions, self._work.until
+            sets = gather(key, blocks, self._mine, self._task.batch)
+            states.setdefault(state, []).extend(rows.aged(is_old=False) for rows in sets)
         return states
+
+    def _is_guest(self, block: OpenBlock) -> bool:
+        """Whether a track that ends reads new rows from a file of another slot."""
+        task, until = self._task, self._work.until
+        slot = task.partition_map.slot_of_site(self._report.site, task.slots)
+        return until is not None and block.meta.batch >= until and block.meta.slot != slot
 
     def _rebuild(self, states: States) -> None:
         """Compute the states that the track lacks, of spilled partitions too, and add them to its own."""
@@ -151,7 +182,8 @@ class TrackRun:
             rows = self._rows
             if until is not None:
                 rows = {source: r.aged(is_old=self._task.batch < until) for source, r in rows.items()}
-            join = MultiwayProbe if isinstance(plan.root, ProbeNode) else WindowJoin
+            join = EndingJoin if until is not None else WindowJoin
+            join = MultiwayProbe if isinstance(plan.root, ProbeNode) else join
             return join(plan, new=rows, old=states, emit=writer.write, quota=quota, ends=until is not None)
         return self._grouping(plan.window, states.get(plan.window.state, ()), writer)
 
@@ -181,9 +213,11 @@ class TrackRun:
         """Report rows of every reference and, now and then, how they meet."""
         join = self._join_report
         in_state: dict[str, int] = {}
+        leaves = {n.state for n in self._nodes if isinstance(n, LeafNode)}
         for block in self._blocks:
-            its = int(block.rows_of[self._mine].sum())
-            in_state[block.meta.state] = in_state.get(block.meta.state, 0) + its
+            if block.meta.state in leaves and block.partitions & self._work.partitions:
+                its = int(block.rows_of[self._mine].sum())
+                in_state[block.meta.state] = in_state.get(block.meta.state, 0) + its
         for leaf in self._nodes:
             if isinstance(leaf, LeafNode):
                 alias, new = leaf.aliases[0], self._rows.get(leaf.input)

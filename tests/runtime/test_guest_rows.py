@@ -1,0 +1,70 @@
+"""Rows of many small files in few sets: always exactly those of the blocks that are there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from anabranch.adapt.tracks import bits
+from anabranch.exchange.partition_map import PARTITIONS, partition_of
+from anabranch.operators.rows import RowSet
+from anabranch.plan.layout import HASH, TIME
+from anabranch.runtime import guest_rows
+from anabranch.runtime.guest_rows import forget_gathered, gather
+from anabranch.runtime.open_blocks import OpenBlock
+from anabranch.state.block import BlockMeta
+
+EVERYTHING = np.ones(PARTITIONS, dtype=np.bool_)
+
+
+@pytest.fixture(autouse=True)
+def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest_rows, "_gathered", {})
+
+
+def block(*times: int, partition: int = 200) -> OpenBlock:
+    """Rows of one partition."""
+    hashes = np.full(len(times), (partition << 56) - (1 << 64) if partition > 127 else partition << 56)
+    rows = pa.RecordBatch.from_pydict({HASH: pa.array(hashes), TIME: pa.array(times, pa.int64())})
+    meta = BlockMeta("x", "s", 0, 0, 0, len(times), 1, "", 0, 0, 0, ((partition, len(times)),))
+    return OpenBlock(meta, RowSet(rows), bits([partition]), np.zeros(PARTITIONS, dtype=np.int64))
+
+
+def times_of(sets: list[RowSet]) -> list[int]:
+    return sorted(t for rows in sets for t in rows.batch.column(TIME).to_pylist())
+
+
+def test_blocks_that_come_and_go_batch_after_batch() -> None:
+    blocks = []
+    for batch in range(40):
+        blocks.append(block(batch))
+        if batch % 9 == 8:  # the owner merges some
+            merged = block(*times_of([b.rows for b in blocks[:5]]))
+            blocks = [*blocks[5:], merged]
+        sets = gather("a", blocks, EVERYTHING, batch)
+        assert times_of(sets) == list(range(batch + 1))
+        assert len(sets) <= 7
+        for rows in sets:
+            assert rows.batch.column(TIME).to_pylist() == sorted(rows.batch.column(TIME).to_pylist())
+
+
+def test_nothing_is_put_together_twice() -> None:
+    blocks = [block(1, 2), block(3)]
+    (first,) = gather("a", blocks, EVERYTHING, 0)
+    (again,) = gather("a", blocks, EVERYTHING, 1)
+    assert again is first
+
+
+def test_rows_of_other_partitions_are_left_out() -> None:
+    mine = EVERYTHING.copy()
+    mine[partition_of(block(2, partition=3).rows.batch.column(HASH).to_numpy())] = False
+    assert times_of(gather("a", [block(1), block(2, partition=3)], mine, 0)) == [1]
+
+
+def test_what_nobody_asks_for_any_more_is_let_go() -> None:
+    gather("a", [block(1)], EVERYTHING, 5)
+    forget_gathered(6)
+    assert guest_rows._gathered
+    forget_gathered(7)
+    assert not guest_rows._gathered
