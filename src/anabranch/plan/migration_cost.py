@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from anabranch.plan.candidates import References
-from anabranch.plan.cost import UnitCosts, Work, join_work
+from anabranch.plan.cost import UnitCosts, Work, join_work, plan_cost
 from anabranch.plan.estimates import Estimates, JoinStatistics
 from anabranch.plan.graph import JoinGraph
 from anabranch.plan.tree import Join, Plan, Probe, joins
@@ -287,11 +287,37 @@ def parallel_track_relocation(
     track = _Tracks(graph, statistics, costs, root=frozenset(graph.aliases))
     receiver_joins = tuple(joins(move.receiver_plan))
     sender_s = move.share * track.draining(tuple(joins(move.sender_plan)), duration)
+    if isinstance(move.sender_plan, Probe):  # makes and drops what it would not join new with new
+        whole = running_seconds(move.sender_plan, duration, graph=graph, statistics=statistics, costs=costs)
+        sender_s = move.share * whole
     spared_s = move.share * (
         track.running(receiver_joins, duration) - track.filling(receiver_joins, duration)
     )
     cost = max(0.0, _weighed(move, sender_s, -spared_s))
     return RelocationCost(Strategy.PARALLEL_TRACK, duration, 0.0, sender_s, -spared_s, cost)
+
+
+def running_seconds(
+    plan: Plan, duration_s: float, *, graph: JoinGraph, statistics: JoinStatistics, costs: UnitCosts
+) -> float:
+    """What a plan takes for its rows over a stretch of event time, at today's rates."""
+    if isinstance(plan, Probe):
+        now, later = (
+            plan_cost(plan, Estimates(graph, known), costs).seconds
+            for known in (statistics, statistics.settled())
+        )
+        turning = min(statistics.longest_window_s, duration_s)
+        return turning * (now + later) / 2 + (duration_s - turning) * later
+    track = _Tracks(graph, statistics, costs, root=frozenset(graph.aliases))
+    return track.running(tuple(joins(plan)), duration_s)
+
+
+def track_visits(
+    plan: Plan, duration_s: float, *, graph: JoinGraph, statistics: JoinStatistics, costs: UnitCosts
+) -> float:
+    """What it takes beside, whatever its rows: going through its blocks in every batch."""
+    track = _Tracks(graph, statistics, costs, root=frozenset(graph.aliases))
+    return costs.visit_s * track.visits(tuple(joins(plan)), duration_s)
 
 
 _Cost = TypeVar("_Cost", MigrationCost, RelocationCost)

@@ -100,7 +100,8 @@ class Adaptation:
         busy = np.zeros(partition_map.sites)
         rows, pairs = np.zeros(PARTITIONS, np.int64), np.zeros(PARTITIONS, np.int64)
         for site in (s for r in reports for s in r.sites):
-            busy[site.site] = site.busy_s
+            # What a move or another plan took once says nothing about the load that is to come.
+            busy[site.site] = max(0.0, site.busy_s - site.copy_s - site.rebuild_s)
             for partition, arrived, matched in site.partitions:
                 rows[partition] += arrived
                 pairs[partition] += matched

@@ -23,13 +23,8 @@ from anabranch.plan.cost import Calibration, UnitCosts, Work, WorkObserved
 from anabranch.plan.estimates import Estimates, window_seconds
 from anabranch.plan.layout import Layout, RoutedQuery
 from anabranch.plan.logical import Stream
-from anabranch.plan.migration_cost import (
-    Relocation,
-    Strategy,
-    Wish,
-    moving_state_relocation,
-    parallel_track_relocation,
-)
+from anabranch.plan.migration_cost import Strategy, Wish
+from anabranch.plan.relocation_path import RelocationPath
 from anabranch.plan.tree import parse_plan
 from anabranch.plan.visits import plan_visits
 from anabranch.runtime.reports import JoinReport, SiteReport
@@ -116,7 +111,6 @@ class PlanAdaptation:
         tracks: Tracks,
         before: PartitionMap,
         after: PartitionMap,
-        busy: Sequence[float],
         wish: str,
         *,
         copies: bool = False,
@@ -125,33 +119,38 @@ class PlanAdaptation:
 
         Parameters
         ----------
-        busy
-            Per site the share of its time that it is busy.
         copies
             Whether state that moves is copied, because sites share nothing.
         """
         if wish in ("mslb", "ptlb"):
             return Strategy.MOVING_STATE if wish == "mslb" else Strategy.PARALLEL_TRACK
-        cost = dict.fromkeys(Strategy, 0.0)
-        for (source, target), moved in moves_between(before, after).items():
-            if max(source, target) >= min(before.sites, after.sites):
-                continue
-            share = moved.bit_count() / partitions_of(before, source).bit_count()
-            for query, plans in tracks.plans.items():
-                if plans[source] == plans[target] and not copies:
-                    continue
-                move = Relocation(
-                    parse_plan(plans[source]),
-                    parse_plan(plans[target]),
-                    share,
-                    busy[source],
-                    busy[target],
-                    self.copy_row_s if copies else 0.0,
-                )
-                for strategy, seconds in self._relocations(query, source, move):
-                    cost[strategy] += seconds
-        parallel = cost[Strategy.PARALLEL_TRACK] < cost[Strategy.MOVING_STATE]
-        return Strategy.PARALLEL_TRACK if parallel else Strategy.MOVING_STATE
+        sites = min(before.sites, after.sites)
+        moves = {
+            (source, target): moved.bit_count() / partitions_of(before, source).bit_count()
+            for (source, target), moved in moves_between(before, after).items()
+            if max(source, target) < sites
+        }
+        path = RelocationPath()
+        for query, plans in tracks.plans.items():
+            routed = self._queries.get(query)
+            if routed is None or not (copies or any(plans[s] != plans[t] for s, t in moves)):
+                continue  # nothing has to be copied or computed
+            windows = window_seconds(routed.query)
+            known = {
+                site: found
+                for site in range(sites)
+                if (found := self._edges.join_statistics(site, query, graph=routed.graph, windows_s=windows))
+            }
+            path.add(
+                {site: parse_plan(plan) for site, plan in enumerate(plans)},
+                moves,
+                graph=routed.graph,
+                known=known,
+                costs=self.costs,
+                lateness_s=self._lateness_s(routed),
+                copy_row_s=self.copy_row_s if copies else 0.0,
+            )
+        return path.cheaper
 
     def to_json(self) -> dict[str, Any]:
         """What the manifest must remember."""
@@ -193,22 +192,6 @@ class PlanAdaptation:
                 visits = plan_visits(view.plan, Estimates(view.graph, view.statistics))
                 work = Work(join.probes, join.pairs, join.inserts, visits)
                 self._calibration = self._calibration.add(WorkObserved(work, join.busy_s))
-
-    def _relocations(self, query: str, source: int, move: Relocation) -> list[tuple[Strategy, float]]:
-        routed = self._queries.get(query)
-        if routed is None:
-            return []
-        statistics = self._edges.join_statistics(
-            source, query, graph=routed.graph, windows_s=window_seconds(routed.query)
-        )
-        if statistics is None:
-            return []
-        graph, costs = routed.graph, self.costs
-        moving = moving_state_relocation(move, graph=graph, statistics=statistics, costs=costs)
-        parallel = parallel_track_relocation(
-            move, graph=graph, statistics=statistics, costs=costs, lateness_s=self._lateness_s(routed)
-        )
-        return [(cost.strategy, cost.cost_s) for cost in (moving, parallel)]
 
     def _lateness_s(self, routed: RoutedQuery) -> float:
         return max(self._lateness[ref.stream] for ref in routed.query.refs)

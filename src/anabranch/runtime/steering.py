@@ -122,7 +122,7 @@ class Steering:
         events = list(decided)
         tracks = tracks.rebuilt()
         if after != before:
-            tracks = self.moved(tracks, before, after, self._strategy(old, reports, before, after), batch + 1)
+            tracks = self.moved(tracks, before, after, self._strategy(old, before, after), batch + 1)
         proposed, reasons = self._migrations(batch, old, reports, elapsed_s)
         events += reasons
         tracks, postponed = self._migrated(batch, tracks, proposed, before, after)
@@ -166,14 +166,7 @@ class Steering:
         sites = [site for r in reports for site in r.sites]
         return self._plans.after(batch, tracks, sites, elapsed_s, self.settings.migration)
 
-    def _strategy(
-        self, tracks: Tracks, reports: Sequence[SlotReport], before: PartitionMap, after: PartitionMap
-    ) -> Strategy:
+    def _strategy(self, tracks: Tracks, before: PartitionMap, after: PartitionMap) -> Strategy:
         """How partitions change sites where plans differ."""
-        busy = [0.0] * before.sites
-        for site in (site for r in reports for site in r.sites):
-            busy[site.site] = site.busy_s
-        longest = max(busy) or 1.0
-        shares = [seconds / longest for seconds in busy]
         copies = self.settings.isolation == "per_site"
-        return self._plans.rebalancing(tracks, before, after, shares, self.settings.rebalance, copies=copies)
+        return self._plans.rebalancing(tracks, before, after, self.settings.rebalance, copies=copies)
