@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.operators import alive_results
-from anabranch.operators.alive_results import Instants, fold_alive, in_parts, none_before
+from anabranch.operators.alive_results import Instants, fold_alive, none_before
 from anabranch.operators.final_rows import Emission, FinalRows, final_rows
 from anabranch.operators.group_hash import group_hashes
 from anabranch.operators.partial_aggregate import (
@@ -39,9 +39,9 @@ SUMMARIES: tuple[Summary, ...] = (
 Row = tuple[int, int, int, int | None, float, str]
 
 
-def made(rng: random.Random, size: int | None = None) -> tuple[list[Row], list[RowSet]]:
+def made(rng: random.Random) -> tuple[list[Row], list[RowSet]]:
     rows: list[Row] = []
-    for _ in range(rng.choice((1, 5, 60)) if size is None else size):
+    for _ in range(rng.choice((1, 5, 60))):
         time = rng.randrange(40)
         x = rng.choice((None, 1, -5, 2**62))
         rows.append(
@@ -57,17 +57,21 @@ def made(rng: random.Random, size: int | None = None) -> tuple[list[Row], list[R
     return rows, blocks
 
 
-def final(blocks: list[RowSet]) -> FinalRows:
-    found = final_rows(blocks, Emission(0, 100), np.ones(256, dtype=bool))
+def final_of(*blocks: RowSet, until: int = 100) -> FinalRows:
+    found = final_rows(blocks, Emission(0, until), np.ones(256, dtype=bool))
     assert found is not None
     return found
 
 
+@pytest.mark.parametrize("piece", [1 << 18, 4])
 @pytest.mark.parametrize("seed", range(30))
-def test_what_is_there_at_a_time_is_aggregated_as_in_a_loop(seed: int) -> None:
+def test_what_is_there_at_a_time_is_aggregated_as_in_a_loop(
+    seed: int, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alive_results, "PIECE_ROWS", piece)
     rows, blocks = made(random.Random(seed))
-    instants = Instants.of(final(blocks)).rows
-    known = fold_alive(instants, WINDOW, SUMMARIES)
+    instants = Instants.of(final_of(*blocks)).rows
+    known = fold_alive(instants, WINDOW, SUMMARIES, lambda rows: None)
     for i, (group, time) in enumerate(zip(instants.hashes, instants.times, strict=True)):
         there = [r for r in rows if r[0] == group and r[1] <= time <= r[2]]
         numbers = [r[3] for r in there if r[3] is not None]
@@ -87,7 +91,7 @@ def test_what_is_there_at_a_time_is_aggregated_as_in_a_loop(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(30))
 def test_a_result_is_new_unless_an_earlier_one_is_still_there(seed: int) -> None:
     rows, blocks = made(random.Random(seed))
-    instants = Instants.of(final(blocks)).rows
+    instants = Instants.of(final_of(*blocks)).rows
     expected = [
         not any(r[0] == group and r[1] < time <= r[2] for r in rows)
         for group, time in zip(instants.hashes, instants.times, strict=True)
@@ -95,23 +99,16 @@ def test_a_result_is_new_unless_an_earlier_one_is_still_there(seed: int) -> None
     assert none_before(instants, WINDOW).tolist() == expected
 
 
-def test_parts_are_small_and_tear_no_instant_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alive_results, "PAIRS", 4)
-    _, blocks = made(random.Random(2), 60)
-    whole, charged = final(blocks), []
-    parts = list(in_parts(whole, WINDOW, SUMMARIES, charged.append))
-    assert len(parts) > 3
-    assert np.concatenate([p.position for p in parts]).tolist() == whole.position.tolist()
-    seen = [(h, t) for p in parts for h, t in {*zip(p.hashes.tolist(), p.times.tolist(), strict=True)}]
-    assert len(seen) == len(set(seen)) == len(Instants.of(whole).rows)
-    assert sum(charged) >= len(seen)
-
-
-def test_what_can_be_subtracted_needs_no_pairs() -> None:
-    _, blocks = made(random.Random(2), 60)
-    charged: list[int] = []
-    assert len(list(in_parts(final(blocks), WINDOW, [Count(None)], charged.append))) == 1
+def test_extremes_cost_the_logarithm_of_the_instants_and_counts_nothing() -> None:
+    times = np.arange(4_000)
+    alive = pa.array(np.full(4_000, 10**6))
+    numbers = pa.array(np.zeros(4_000, dtype=np.int64))
+    batch = pa.record_batch([numbers, pa.array(times), alive, numbers], names=[HASH, TIME, DEADLINE, "x"])
+    rows, charged = final_of(RowSet.sorted(batch, TIME), until=4_000), []
+    fold_alive(rows, 10**6, [Count(None), ExactSum("x", 2)], charged.append)
     assert not charged
+    fold_alive(rows, 10**6, [Least("x", largest=False)], charged.append)
+    assert sum(charged) < 4_000 * 13
 
 
 def test_group_hashes_keep_the_partition_and_follow_the_keys() -> None:

@@ -8,7 +8,8 @@
 
 Results differ in how long they live, so that those alive at T are no range of positions. What can be
 subtracted (counts, exact sums) is all that have begun less all that are over: two ranges, one in the order
-of times, one in that of deadlines. The rest is folded from the alive results themselves, window by window.
+of times, one in that of deadlines. For the rest, each result is added to the few nodes of a binary tree over
+the instants that tile its life, and each instant folds the nodes above it: a logarithm on either side.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.operators.column_codes import Flags
-from anabranch.operators.final_rows import FinalRows, time_range
+from anabranch.operators.final_rows import FinalRows
 from anabranch.operators.gathered_groups import positions_in
 from anabranch.operators.order import Int64s
 from anabranch.operators.partial_aggregate import Accumulator, Count, ExactSum, Least, Summary
-from anabranch.operators.rows import RowSet, concat_rows, int64s
+from anabranch.operators.rows import RowSet, int64s
 from anabranch.operators.window_bounds import Ranges, window_bounds
 from anabranch.plan.layout import DEADLINE, HASH, TIME
 from anabranch.plan.logical import UNBOUNDED_US
 
-PAIRS = 1 << 21
-"""Pairs of an instant and a result that are taken out of their blocks at a time: bounds memory."""
+PIECE_ROWS = 1 << 18
+"""Results that are taken out of a block at a time: bounds memory."""
 _LATEST = Least(DEADLINE, largest=True)
 
 
@@ -50,42 +51,32 @@ class Instants:
         return cls(rows.at(first), np.cumsum(first) - 1)
 
 
-def in_parts(
+def fold_alive(
     rows: FinalRows, window_us: int, summaries: Iterable[Summary], charge: Callable[[int], None]
-) -> Iterator[FinalRows]:
-    """Final results in pieces that `fold_alive` can answer in bounded memory.
+) -> dict[Summary, Accumulator]:
+    """Aggregate what is alive in the group of each row at its time.
 
     Parameters
     ----------
+    rows
+        Instants, no two of them the same.
     window_us
         No result lives longer than that.
     charge
-        Told how many pairs will be taken out of their blocks, before they are.
+        Told how many rows will be gathered, before they are.
     """
-    if all(isinstance(s, Count | ExactSum) for s in summaries):
-        yield rows
-        return
-    instants = Instants.of(rows)
-    pairs = np.zeros(len(instants.rows), dtype=np.int64)
-    for _, ranges in _begun(instants.rows, window_us):
-        pairs += ranges.ends - ranges.starts
-    charge(int(pairs.sum()))
-    part = (np.cumsum(pairs) // PAIRS)[instants.of_result]
-    bounds = np.flatnonzero(np.diff(part)) + 1
-    for start, end in zip([0, *bounds], [*bounds, len(rows)], strict=True):
-        yield rows.at(slice(int(start), int(end)))
-
-
-def fold_alive(rows: FinalRows, window_us: int, summaries: Iterable[Summary]) -> dict[Summary, Accumulator]:
-    """Aggregate what is alive in the group of each row at its time."""
     known = {s: s.empty(len(rows)) for s in summaries}
     subtracted = [s for s in known if isinstance(s, Count | ExactSum)]
     for summary in subtracted:
         _fold_difference(rows, summary, known[summary])
-    if len(subtracted) < len(known):
-        alive, ranges = _gather(rows, window_us)
-        for other in known.keys() - set(subtracted):
-            other.fold(alive, ranges, known[other])
+    if others := known.keys() - set(subtracted):
+        for life in _lives(rows, window_us):
+            at, nodes = _covering(life.first, life.last, len(rows))
+            charge(len(at))
+            covered = _by_node(life.block, life.position[at], nodes)
+            for ranges in _paths(int64s(covered.batch, HASH), len(rows)):
+                for other in others:
+                    other.fold(covered, ranges, known[other])
     return known
 
 
@@ -129,26 +120,76 @@ def _by_deadline(block: RowSet) -> RowSet:
     return block.derived("by deadline", ordered)
 
 
-def _begun(rows: FinalRows, window_us: int) -> Iterator[tuple[RowSet, Ranges]]:
-    """Blocks, and per row the range of results that have begun and may be alive."""
-    first = rows.times - window_us
-    earliest, latest = int(first.min()), int(rows.times.max())
+@dataclass(frozen=True, slots=True)
+class _Lives:
+    """Results of one block, each with the instants [first, last) at which it is alive."""
+
+    block: RowSet
+    position: Int64s
+    first: Int64s
+    last: Int64s
+
+
+def _lives(rows: FinalRows, window_us: int) -> Iterator[_Lives]:
+    """All results that are alive at some instant, in pieces of bounded size."""
+    starts = np.flatnonzero(np.append(True, rows.hashes[1:] != rows.hashes[:-1]))
+    ends = np.append(starts[1:], len(rows))
+    earliest, latest = rows.times[starts] - window_us, rows.times[ends - 1]
+    # Instants as one ascending number: their group's, then the place of their time among all times.
+    times, places = np.unique(rows.times, return_inverse=True)
+    group_of = np.repeat(np.arange(len(starts)), ends - starts)
+    instants = group_of * (len(times) + 1) + places
     for block in rows.blocks:
-        least, largest = time_range(block)
-        if largest >= earliest and least <= latest:
-            yield block, window_bounds(block, of_hashes=rows.hashes, first=first, last=rows.times)
+        ranges = window_bounds(block, of_hashes=rows.hashes[starts], first=earliest, last=latest)
+        position = positions_in(ranges.starts, ranges.ends)
+        group = np.repeat(np.arange(len(starts)), ranges.ends - ranges.starts) * (len(times) + 1)
+        for piece in range(0, len(position), PIECE_ROWS):
+            at, base = position[piece : piece + PIECE_ROWS], group[piece : piece + PIECE_ROWS]
+            begins = np.searchsorted(times, int64s(block.batch, TIME)[at])
+            ends_at = np.searchsorted(times, int64s(block.batch, DEADLINE)[at], side="right")
+            first, last = np.searchsorted(instants, base + begins), np.searchsorted(instants, base + ends_at)
+            some = first < last
+            if some.any():
+                yield _Lives(block, at[some], first[some], last[some])
 
 
-def _gather(rows: FinalRows, window_us: int) -> tuple[RowSet, Ranges]:
-    """All that is alive at each row, one run of rows for each of them."""
-    pieces = []
-    for block, ranges in _begun(rows, window_us):
-        at = positions_in(ranges.starts, ranges.ends)
-        of_row = np.repeat(np.arange(len(rows)), ranges.ends - ranges.starts)
-        alive = int64s(block.batch, DEADLINE)[at] >= rows.times[of_row]
-        taken = block.batch.take(pa.array(at[alive]))
-        pieces.append(taken.set_column(taken.schema.get_field_index(HASH), HASH, pa.array(of_row[alive])))
-    gathered = RowSet.sorted(concat_rows(pieces), TIME)
-    bounds = np.searchsorted(int64s(gathered.batch, HASH), np.arange(len(rows) + 1))
-    # A row is alive at its own time, so that no run is empty.
-    return gathered, Ranges(bounds[:-1], bounds[1:], np.ones(len(rows), dtype=np.bool_))
+def _covering(first: Int64s, last: Int64s, instants: int) -> tuple[Int64s, Int64s]:
+    """Nodes of a binary tree over the instants that tile each life, as pairs of life and node.
+
+    Leaf i is node `instants + i`, the parent of a node is its half. A life of any length takes two nodes
+    per level at most, and an instant lies below one node of each level.
+    """
+    low, high = first + instants, last + instants
+    alive = np.arange(len(first))
+    lives, nodes = [], []
+    while len(alive):
+        odd = (low & 1).astype(bool)
+        lives.append(alive[odd])
+        nodes.append(low[odd])
+        odd_end = (high & 1).astype(bool)
+        low, high = low + odd, high - odd_end
+        lives.append(alive[odd_end])
+        nodes.append(high[odd_end])
+        low, high = low >> 1, high >> 1
+        more = low < high
+        alive, low, high = alive[more], low[more], high[more]
+    return np.concatenate(lives), np.concatenate(nodes)
+
+
+def _by_node(block: RowSet, position: Int64s, nodes: Int64s) -> RowSet:
+    """Rows of a block in runs of equal nodes, which stand where the hashes do."""
+    order = np.argsort(nodes, kind="stable")
+    taken = block.batch.take(pa.array(position[order]))
+    return RowSet(taken.set_column(taken.schema.get_field_index(HASH), HASH, pa.array(nodes[order])))
+
+
+def _paths(nodes: Int64s, instants: int) -> Iterator[Ranges]:
+    """Level by level, per instant the run of rows of the node above it."""
+    above = np.arange(instants) + instants
+    whole = np.ones(instants, dtype=np.bool_)
+    while above[-1]:
+        starts = np.searchsorted(nodes, above)
+        ends = np.searchsorted(nodes, above, side="right")
+        if (starts < ends).any():
+            yield Ranges(starts, ends, whole)
+        above = above >> 1

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from anabranch.exchange.partition_map import PARTITIONS, partition_of
 from anabranch.operators.aggregate_results import Accumulators, result_of, summaries_of
-from anabranch.operators.alive_results import Instants, fold_alive, in_parts
+from anabranch.operators.alive_results import Instants, fold_alive
 from anabranch.operators.column_codes import Flags
 from anabranch.operators.expressions import filter_rows, project
 from anabranch.operators.final_rows import CHUNK_ROWS, Emission, FinalRows, final_rows, time_range
@@ -101,14 +101,12 @@ class WindowAggregate:
             self._answer_by_time(rows)
 
     def _answer_by_time(self, rows: FinalRows) -> None:
-        window_us = self._node.window_us
         if not self._node.joined:
             self._emit_results(rows, self._fold(rows))
             return
-        for part in in_parts(rows, window_us, self._summaries, self._charge_pairs):
-            instants = Instants.of(part)
-            known = fold_alive(instants.rows, window_us, self._summaries)
-            self._emit_results(part, known, instants.of_result)
+        instants = Instants.of(rows)
+        known = fold_alive(instants.rows, self._node.window_us, self._summaries, self._charge_pairs)
+        self._emit_results(rows, known, instants.of_result)
 
     def _fold(self, rows: FinalRows) -> Accumulators:
         """Aggregate the windows by time that end at the rows."""

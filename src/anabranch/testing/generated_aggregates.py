@@ -207,7 +207,7 @@ def _unsettled(case: AggregateCase) -> Iterator[None]:
     with (
         mock.patch.object(compaction, "FAN_IN", case.fan_in),
         mock.patch.object(window_aggregate, "CHUNK_ROWS", case.chunk_rows),
-        mock.patch.object(alive_results, "PAIRS", case.chunk_rows),
+        mock.patch.object(alive_results, "PIECE_ROWS", case.chunk_rows),
         mock.patch.object(joined_results, "group_hashes", partial(_coarse_hashes, case.wide_hash_bits)),
         nullcontext() if case.seed is None else restless(case.seed),
     ):
