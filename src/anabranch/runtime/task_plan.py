@@ -81,8 +81,7 @@ def plan_task(
         ),
         quota_pairs=settings.quota_pairs,
         admission=admission,
-        spillable=frozenset(states_of(p for p in plans if p.window is None))
-        - states_of(p for p in plans if p.window is not None),
+        spillable=frozenset(states_of(plans) - {p.window.state for p in plans if p.window is not None}),
         emissions=emissions,
         trims=trims_of(plans, emissions),
         shipments=shipments,
