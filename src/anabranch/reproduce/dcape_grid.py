@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from anabranch.plan.migration_cost import Strategy
-from anabranch.reproduce.dcape_fig7 import fig7_load
+from anabranch.reproduce.dcape_fig7 import LONG_WINDOW_S, falling_load
 from anabranch.reproduce.dcape_load import Load
 from anabranch.reproduce.dcape_replay import replay
 from anabranch.reproduce.dcape_run import Measured, Setting, measure
@@ -178,7 +178,7 @@ def _longest_stretch(moved: list[int]) -> int:
 
 def dcape_fig13(out: Path, *, quick: bool = False) -> Result:
     """Large states and falling rates: parallel track wins."""
-    load = fig7_load(quick=quick)
+    load = falling_load(10 if quick else 100, LONG_WINDOW_S)
     switch, balance = BALANCE_AT + 1, BALANCE_AT + 3
     runs = {
         wish: measure(load, Setting(wish, balance_at=balance, switch_at=switch)) for wish in ("off", *WISHES)
