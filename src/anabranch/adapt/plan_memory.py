@@ -79,6 +79,11 @@ class PlanPolicyState:
     def of(self, site: int, query: str) -> PlanMemory:
         return self.memories.get((site, query), PlanMemory())
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether some plan looks better, a change is on trial, or a pause is being counted."""
+        return any(m.wanted is not None or m.trial or m.pause_left for m in self.memories.values())
+
     def without(self, query: str) -> PlanPolicyState:
         """Forget a query that is gone, or was replaced by another of its name."""
         return PlanPolicyState({key: m for key, m in self.memories.items() if key[1] != query})

@@ -55,7 +55,7 @@ class Overhead:
 def cape_overhead(out: Path, *, quick: bool = False) -> Result:
     """Stable loads, from batches that cost little but their fixed price to large ones."""
     sizes = (2_000,) if quick else (1_000, 5_000, 20_000)
-    found = [overhead(rows, batches=(2 if quick else 4) * PER_WINDOW) for rows in sizes]
+    found = [overhead(rows, batches=(2 if quick else 12) * PER_WINDOW) for rows in sizes]
     return Result(
         "cape-overhead",
         f"statistics and optimizer on a stable load, {SITES} sites; engine without a JVM (LocalRun)",

@@ -223,6 +223,7 @@ class BatchLoop:
             stored=self.manifest.blocks if self.manifest else (),
             watermarks=self._watermarks(),
             admission=self._steering.admission(),
+            look=self._steering.look(batch),
             now_s=self._clock(),
         )
 

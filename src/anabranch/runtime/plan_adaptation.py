@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from anabranch.adapt.attention import Attention, Rate
 from anabranch.adapt.edge_statistics import EdgeReport, EdgeSample, EdgeStatistics
 from anabranch.adapt.events import AdaptEvent, EventKind
 from anabranch.adapt.plan_memory import PlanPolicyState
@@ -29,8 +30,6 @@ from anabranch.plan.tree import parse_plan
 from anabranch.plan.visits import plan_visits
 from anabranch.runtime.reports import JoinReport, SiteReport
 
-EVALUATE_EVERY = 2
-"""Batches between two looks for a better plan."""
 USUAL_COPY_S = 2e-7
 """Seconds to copy a row of state, at each end, before any was copied."""
 
@@ -53,6 +52,7 @@ class PlanAdaptation:
         self._state = PlanPolicyState.from_json(
             [m for m in remembered.get("policy", ()) if m["query"] in self._queries]
         )
+        self._attention = Attention.from_json(remembered.get("attention", {}))
         self._copied_rows, self._copy_s = remembered.get("copied", (0.0, 0.0))
         calibration = remembered.get("calibration")
         self._calibration = Calibration() if calibration is None else Calibration.from_json(calibration)
@@ -66,6 +66,10 @@ class PlanAdaptation:
     def copy_row_s(self) -> float:
         """Seconds to copy a row of state, at each end, as far as it was observed."""
         return self._copy_s / self._copied_rows / 2 if self._copied_rows else USUAL_COPY_S
+
+    def look(self, batch: int) -> int | None:
+        """The number of the look at how streams meet that is due in a batch; None when none is."""
+        return self._attention.taken if self._attention.is_due(batch) else None
 
     def after(
         self, batch: int, tracks: Tracks, reports: Sequence[SiteReport], elapsed_s: float, wish: str
@@ -89,7 +93,8 @@ class PlanAdaptation:
                 self._edges.add(report.site, query, _edge_report(join, elapsed_s))
                 if join.settled:
                     observed[report.site, query] = join.busy_s / elapsed_s
-        if batch % EVALUATE_EVERY:
+        if not self._attention.is_due(batch):
+            self._attention = self._attention.after(batch, _rates(reports, elapsed_s), busy=False)
             return (), ()
         views = [
             view
@@ -102,6 +107,8 @@ class PlanAdaptation:
         self._state, proposals, outcomes = propose_plans(
             views, self._state, settings=settings, costs=self.costs
         )
+        busy = bool(proposals) or self._state.is_busy
+        self._attention = self._attention.after(batch, _rates(reports, elapsed_s), busy=busy)
         migrations = tuple(Migration(p.query, p.site, str(p.new), p.strategy) for p in proposals)
         judged = (AdaptEvent(batch, EventKind.BENEFIT_OBSERVED, str(o), o.to_json()) for o in outcomes)
         return migrations, (*judged, *(_told(batch, proposal) for proposal in proposals))
@@ -157,6 +164,7 @@ class PlanAdaptation:
         return {
             "edges": self._edges.to_json(),
             "policy": self._state.to_json(),
+            "attention": self._attention.to_json(),
             "calibration": self._calibration.to_json(),
             "copied": [self._copied_rows, self._copy_s],
         }
@@ -200,6 +208,16 @@ class PlanAdaptation:
 def _edge_report(join: JoinReport, elapsed_s: float) -> EdgeReport:
     samples = {pair: EdgeSample(1, examined, found) for pair, (examined, found) in join.edges.items()}
     return EdgeReport(elapsed_s, join.new_rows, join.state_rows, samples)
+
+
+def _rates(reports: Sequence[SiteReport], elapsed_s: float) -> dict[str, Rate]:
+    """What every batch tells of its joins: rows of references, and pairs found."""
+    counts: dict[str, int] = {}
+    for report in reports:
+        for query, join in report.joins.items():
+            counts[f"{query} {report.site} pairs"] = join.pairs
+            counts |= {f"{query} {report.site} of {alias}": rows for alias, rows in join.new_rows.items()}
+    return {name: Rate(count / elapsed_s, count) for name, count in counts.items()}
 
 
 def _told(batch: int, proposal: PlanProposal) -> AdaptEvent:

@@ -64,6 +64,8 @@ class SlotTask:
     """Groups of blocks to compact in passing."""
     quota_pairs: int
     admission: Admission = OPEN
+    look: int | None = None
+    """Number of the look at how the references of joins meet, where one is due."""
     spillable: frozenset[str] = frozenset()
     """States of which spilled partitions are left alone; those of aggregates are always read."""
     emissions: Mapping[str, Emission] = field(default_factory=dict)

@@ -70,6 +70,10 @@ class Steering:
         """What the sites may take in the next batch."""
         return self._adaptation.admission()
 
+    def look(self, batch: int) -> int | None:
+        """Number of the look at how streams meet that is due in a batch, if any."""
+        return self._plans.look(batch)
+
     def wish(self, query: str, plan: str, sites: Sequence[int], strategy: str, tracks: Tracks) -> None:
         """Let sites change to another plan at the next boundary."""
         if query not in tracks.plans:

@@ -37,6 +37,7 @@ def plan_task(
     stored: Sequence[BlockMeta],
     watermarks: Mapping[str, int | None],
     admission: Admission,
+    look: int | None,
     now_s: float,
 ) -> SlotTask:
     """Describe a batch to its slots.
@@ -81,6 +82,7 @@ def plan_task(
         ),
         quota_pairs=settings.quota_pairs,
         admission=admission,
+        look=look,
         spillable=frozenset(states_of(plans) - {p.window.state for p in plans if p.window is not None}),
         emissions=emissions,
         trims=trims_of(plans, emissions),

@@ -32,9 +32,6 @@ from anabranch.runtime.staging import ResultWriter
 if TYPE_CHECKING:
     from anabranch.runtime.slot_task import SlotTask
 
-SAMPLE_EVERY = 2
-"""Batches between two samples of how a query's references meet at a site."""
-
 States = dict[str, list[RowSet]]
 
 
@@ -223,11 +220,11 @@ class TrackRun:
                 alias, new = leaf.aliases[0], self._rows.get(leaf.input)
                 join.new_rows[alias] = join.new_rows.get(alias, 0) + (0 if new is None else len(new))
                 join.state_rows[alias] = join.state_rows.get(alias, 0) + in_state.get(leaf.state, 0)
-        turn, early = divmod(self._task.batch + self._report.site, SAMPLE_EVERY)
-        if early:
+        if self._task.look is None:
             return
+        from_left = (self._task.look + self._report.site) % 2
         for edge in self._work.plan.edges:
-            probing, met = (edge.left, edge.right) if turn % 2 else (edge.right, edge.left)
+            probing, met = (edge.left, edge.right) if from_left else (edge.right, edge.left)
             assert isinstance(probing, LeafNode)
             if (rows := self._rows.get(probing.input)) is not None:
                 probes, kept, pairs = sample_edge(edge, probing, rows, met, states.get(met.state, ()))
