@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
@@ -22,7 +23,7 @@ def _looks(
 
 
 def _gaps(looks: list[int]) -> list[int]:
-    return [later - earlier for earlier, later in zip(looks, looks[1:], strict=False)]
+    return [later - earlier for earlier, later in pairwise(looks)]
 
 
 def test_looks_become_rarer_at_a_stable_load_but_never_end() -> None:
