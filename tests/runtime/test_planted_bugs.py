@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from anabranch.operators import rows, theta_join, window_join
 from anabranch.operators.match import Side, match
 from anabranch.plan import local_plan
-from anabranch.runtime import arrivals, batch_loop, retention, slot_task
+from anabranch.runtime import arrivals, batch_loop, retention, slot_task, task_plan
 from anabranch.testing import oracle_check
 from anabranch.testing.generated import Case, cases
 
-ENOUGH = 240
+ENOUGH = 600
 """Sessions within which every planted bug must show, as many as `make test` runs; most show within 15."""
 
 
@@ -73,7 +73,7 @@ def a_row_at_the_watermark_is_late() -> Iterator[None]:
     real = arrivals.Arrivals._refused
 
     def refused(self: Any, batch: pa.RecordBatch) -> Any:
-        marks = tuple(w if w == batch_loop.NEVER_LATE else w + 1 for w in self.task.earliest)
+        marks = tuple(w if w == task_plan.NEVER_LATE else w + 1 for w in self.task.earliest)
         return real(mock.Mock(task=mock.Mock(earliest=marks, latest=2**63 - 1)), batch)
 
     with mock.patch.object(arrivals.Arrivals, "_refused", refused):

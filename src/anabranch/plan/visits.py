@@ -21,7 +21,7 @@ def found_by(visits: float, pairs: float) -> float:
     >>> found_by(10, 0), round(found_by(10, 10), 1), round(found_by(10, 1000), 1)
     (0.0, 6.3, 10.0)
     """
-    return visits * -math.expm1(-pairs / visits) if visits > 0 else 0.0
+    return visits * (1 - math.exp(-pairs / visits)) if visits > 0 else 0.0
 
 
 def join_visits(left: References, right: References, estimates: Estimates, *, filling: bool = False) -> float:
