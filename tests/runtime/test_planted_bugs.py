@@ -20,7 +20,7 @@ from anabranch.testing import oracle_check
 from anabranch.testing.generated import Case, cases
 
 ENOUGH = 600
-"""Sessions within which every planted bug must show, as many as `make test` runs; most show within 15."""
+"""Sessions within which every planted bug must show; most show within 15, early expiry takes longest."""
 
 
 @contextmanager
