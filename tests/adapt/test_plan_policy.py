@@ -360,10 +360,3 @@ def test_a_policy_without_observations_still_works() -> None:
     site = Site()
     assert len(site.evaluate(BC_SELECTIVE, times=10)) == 1
     assert len(site.evaluate(AB_SELECTIVE, times=10)) == 1
-
-
-def test_a_dropped_query_is_forgotten() -> None:
-    site = Site()
-    site.evaluate(BC_SELECTIVE)
-    assert site.state.memories
-    assert not site.state.without("q").memories

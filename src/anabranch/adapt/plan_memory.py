@@ -84,10 +84,6 @@ class PlanPolicyState:
         """Whether some plan looks better, a change is on trial, or a pause is being counted."""
         return any(m.wanted is not None or m.trial or m.pause_left for m in self.memories.values())
 
-    def without(self, query: str) -> PlanPolicyState:
-        """Forget a query that is gone, or was replaced by another of its name."""
-        return PlanPolicyState({key: m for key, m in self.memories.items() if key[1] != query})
-
     def to_json(self) -> list[dict[str, Any]]:
         return [{"site": s, "query": q, **memory.to_json()} for (s, q), memory in self.memories.items()]
 

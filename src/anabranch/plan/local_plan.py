@@ -129,18 +129,6 @@ def compile_plan(
     )
 
 
-def index_keys(plans: Iterable[LocalPlan]) -> dict[str, set[tuple[str, ...]]]:
-    """Per state, the orders beside the routing hash in which some plan probes it."""
-    wanted: dict[str, set[tuple[str, ...]]] = {}
-    for plan in plans:
-        for node in plan.nodes():
-            if isinstance(node, JoinNode) and node.classes:
-                for side in (node.left, node.right):
-                    if key := node.index_of(side):
-                        wanted.setdefault(side.state, set()).add(key)
-    return wanted
-
-
 def _walk(node: LocalNode) -> Iterable[LocalNode]:
     if isinstance(node, JoinNode):
         yield from _walk(node.left)
