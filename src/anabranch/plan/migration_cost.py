@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
 
 from anabranch.plan.candidates import References
 from anabranch.plan.cost import UnitCosts, Work, join_work, plan_cost
@@ -20,9 +19,6 @@ from anabranch.plan.estimates import Estimates, JoinStatistics
 from anabranch.plan.graph import JoinGraph
 from anabranch.plan.tree import Join, Plan, Probe, joins
 from anabranch.plan.visits import join_visits, rebuild_visits, spared_visits
-
-FULLEST = 0.95
-"""A site counts as loaded up to this: beyond it, work put on it would look infinitely dear."""
 
 
 class Strategy(StrEnum):
@@ -211,8 +207,6 @@ class Relocation:
     ----------
     share
         Share of the sender's rows that are in these partitions; their work and state follow it.
-    sender_load, receiver_load
-        Share of its time that a site is busy; 1 and more if it falls behind.
     copy_row_s
         Seconds to copy a row of state, at each end; 0 where sites share their blocks.
     """
@@ -220,35 +214,18 @@ class Relocation:
     sender_plan: Plan
     receiver_plan: Plan
     share: float
-    sender_load: float
-    receiver_load: float
     copy_row_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class RelocationCost:
-    """What moving the partitions is predicted to take.
+    """CPU seconds at either site beyond those of partitions that had always been at the receiver.
 
-    Attributes
-    ----------
-    silence_s
-        For how long the moved partitions give no results; the others go on.
-    sender_s, receiver_s
-        CPU seconds at either site beyond those of partitions that had always been at the receiver.
-    cost_s
-        The same, weighed by how loaded the sites are.
+    What they mean for the whole depends on the other sites: `RelocationPath` compares.
     """
 
-    strategy: Strategy
-    duration_s: float
-    silence_s: float
     sender_s: float
     receiver_s: float
-    cost_s: float
-
-    @property
-    def feasible(self) -> bool:
-        return math.isfinite(self.duration_s) and math.isfinite(self.cost_s)
 
 
 def moving_state_relocation(
@@ -262,10 +239,7 @@ def moving_state_relocation(
     matched = match_states(move.sender_plan, move.receiver_plan).matched
     copying = move.share * move.copy_row_s * sum(estimates.rows(s) for s in matched)
     computing = move.share * recompute_seconds(move.sender_plan, move.receiver_plan, estimates, costs)
-    receiver_s = copying + computing
-    silence = copying * _stretch(move.sender_load) + receiver_s * _stretch(move.receiver_load)
-    cost = _weighed(move, copying, receiver_s)
-    return RelocationCost(Strategy.MOVING_STATE, silence, silence, copying, receiver_s, cost)
+    return RelocationCost(copying, copying + computing)
 
 
 def parallel_track_relocation(
@@ -283,7 +257,7 @@ def parallel_track_relocation(
     """
     duration = parallel_track_duration(move.sender_plan, statistics, lateness_s=lateness_s, rule=rule)
     if not math.isfinite(duration):
-        return RelocationCost(Strategy.PARALLEL_TRACK, math.inf, 0.0, math.inf, 0.0, math.inf)
+        return RelocationCost(math.inf, 0.0)
     track = _Tracks(graph, statistics, costs, root=frozenset(graph.aliases))
     receiver_joins = tuple(joins(move.receiver_plan))
     sender_s = move.share * track.draining(tuple(joins(move.sender_plan)), duration)
@@ -293,8 +267,7 @@ def parallel_track_relocation(
     spared_s = move.share * (
         track.running(receiver_joins, duration) - track.filling(receiver_joins, duration)
     )
-    cost = max(0.0, _weighed(move, sender_s, -spared_s))
-    return RelocationCost(Strategy.PARALLEL_TRACK, duration, 0.0, sender_s, -spared_s, cost)
+    return RelocationCost(sender_s, -spared_s)
 
 
 def running_seconds(
@@ -320,10 +293,7 @@ def track_visits(
     return costs.visit_s * track.visits(tuple(joins(plan)), duration_s)
 
 
-_Cost = TypeVar("_Cost", MigrationCost, RelocationCost)
-
-
-def choose(moving: _Cost, parallel: _Cost, wish: Wish) -> _Cost | None:
+def choose(moving: MigrationCost, parallel: MigrationCost, wish: Wish) -> MigrationCost | None:
     """The strategy to take: the cheaper, or the one that was asked for. None if there is none."""
     allowed = {
         Wish.AUTO: [moving, parallel],
@@ -434,12 +404,3 @@ def _sides(join: Join) -> frozenset[References]:
 
 def _height(plan: Plan) -> int:
     return 1 + max(_height(plan.left), _height(plan.right)) if isinstance(plan, Join) else 0
-
-
-def _stretch(load: float) -> float:
-    """How many seconds a second of work takes at a site that is busy this share of its time."""
-    return 1 / (1 - min(max(load, 0.0), FULLEST))
-
-
-def _weighed(move: Relocation, sender_s: float, receiver_s: float) -> float:
-    return sender_s * _stretch(move.sender_load) + receiver_s * _stretch(move.receiver_load)

@@ -74,7 +74,7 @@ class RelocationPath:
             staying[source] -= share
             if (statistics := known.get(source)) is None:
                 continue
-            move = Relocation(plans[source], plans[target], share, 0.0, 0.0, copy_row_s)
+            move = Relocation(plans[source], plans[target], share, copy_row_s)
             moving = moving_state_relocation(move, graph=graph, statistics=statistics, costs=costs)
             parallel = parallel_track_relocation(
                 move, graph=graph, statistics=statistics, costs=costs, lateness_s=lateness_s
