@@ -55,7 +55,6 @@ class Exchange:
         """Rows in the skew buffer."""
         self.under_way: Ints = np.zeros(len(shares), np.int64)
         """Rows in the connections that their site can take."""
-        self._sent: Ints = np.zeros(len(shares), np.int64)
         self.produced = 0
 
     def warm_up(self, site_of: Ints, sites: int) -> None:
@@ -65,32 +64,33 @@ class Exchange:
 
     def flow(self, site_of: Ints, sites: int, stalled: Flags) -> None:
         """Send what can be sent, and let the producers fill the space."""
-        self._send(site_of, sites, stalled)
-        self._produce(self._producible(site_of, sites, stalled))
-        self._send(site_of, sites, stalled)
-        self.under_way += self._sent if self._packets is None else self._packets.add(self._sent, site_of)
-        self._sent = np.zeros_like(self._sent)
-
-    def _room(self, site_of: Ints, sites: int) -> Floats:
-        return self._connection_rows - sum_by_site(self._in_connections(), site_of, sites)
+        room = self._connection_rows - sum_by_site(self._in_connections(), site_of, sites)
+        sent: Ints = np.zeros_like(self.waiting)
+        room = self._send(sent, room, site_of, stalled)
+        self._produce(self._producible(room, site_of, stalled))
+        self._send(sent, room, site_of, stalled)
+        self.under_way += sent if self._packets is None else self._packets.add(sent, site_of)
 
     def _in_connections(self) -> Ints:
-        rows = self.under_way + self._sent
-        return rows if self._packets is None else rows + self._packets.open
+        return self.under_way if self._packets is None else self.under_way + self._packets.open
 
-    def _send(self, site_of: Ints, sites: int, stalled: Flags) -> None:
-        sent = self._buffer.admit(
-            self.waiting, self._room(site_of, sites), site_of, stalled=stalled, phase=self._rng.random()
+    def _send(self, sent: Ints, room: Floats, site_of: Ints, stalled: Flags) -> Floats:
+        """Count what goes into the connections; returns the room left in them."""
+        there = np.flatnonzero(self.waiting)  # few of thousands of partitions have rows waiting
+        where = site_of[there]
+        going = self._buffer.admit(
+            self.waiting[there], room, where, stalled=stalled[there], phase=self._rng.random()
         )
-        self.waiting -= sent
-        self._sent += sent
+        self.waiting[there] -= going
+        sent[there] += going
+        return room - sum_by_site(going, where, len(room))
 
     def flush(self, site: int, site_of: Ints) -> None:
         """Send packets to a site although they are not full."""
         if self._packets is not None:
             self.under_way += self._packets.flush(site, site_of)
 
-    def _producible(self, site_of: Ints, sites: int, stalled: Flags) -> int:
+    def _producible(self, room: Floats, site_of: Ints, stalled: Flags) -> int:
         """Rows until the producers block: those that can go on, and those that fill the buffer.
 
         With n new rows, n·share_j go to site j, which takes room_j of them; the rest must find space in the
@@ -98,14 +98,13 @@ class Exchange:
         """
         space = self._buffer.capacity_rows - int(self.waiting.sum())
         open_shares = np.where(stalled, 0.0, self._shares)
-        share = np.append(sum_by_site(open_shares, site_of, sites), 1.0 - open_shares.sum())
-        room = np.append(np.maximum(self._room(site_of, sites), 0.0), 0.0)
+        share = np.append(sum_by_site(open_shares, site_of, len(room)), 1.0 - open_shares.sum())
+        room = np.append(np.maximum(room, 0.0), 0.0)
         used = share > 1e-12
         corners = room[used] / share[used]
         order = np.argsort(corners)
-        corners, share = corners[order], share[used][order]
         blocked, rest, at = 0.0, float(space), 0.0
-        for corner, own in zip(corners, share, strict=True):
+        for corner, own in zip(corners[order].tolist(), share[used][order].tolist(), strict=True):
             if blocked * (corner - at) >= rest and blocked > 0:
                 break
             rest -= blocked * (corner - at)

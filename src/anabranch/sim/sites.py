@@ -86,11 +86,14 @@ class Sites:
         return np.asarray(np.maximum(mean + noise, 0.0) + self._unused)
 
     def _share_out(self, rows: Ints, capacity: Floats, site_of: Ints) -> Ints:
-        by_site = sum_by_site(rows, site_of, self._cluster.sites)
-        share = np.clip(
-            capacity / np.maximum(by_site, 1.0), 0.0, 1.0
-        )  # rounding may have used a row too many
-        return take_evenly(rows, share[site_of], phase=self._rng.random())
+        there = np.flatnonzero(rows)
+        where = site_of[there]
+        by_site = sum_by_site(rows[there], where, self._cluster.sites)
+        # Rounding may have used a row too many.
+        share = np.clip(capacity / np.maximum(by_site, 1.0), 0.0, 1.0)
+        taken = np.zeros_like(rows)
+        taken[there] = take_evenly(rows[there], share[where], phase=self._rng.random())
+        return taken
 
     def _arrivals(
         self,
