@@ -40,9 +40,12 @@ def _until(count: int, *, adaptive: bool) -> float:
     return 240.0 if adaptive and count > 1 else 120.0
 
 
-ROTATING = 1 / 3 + 0.03
+ROTATING = 1 / 3
 """What a site with something on disk can do at most: section 6.3 has 0.9 s from one partition to the next, of
-which writing one (6 MB at 20 MB/s) and reading the other take 0.6 s. And 3 %, as in claims.md."""
+which writing one (6 MB at 20 MB/s) and reading the other take 0.6 s."""
+
+GIVE_OR_TAKE = 0.03
+"""As in claims.md."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ def flux_fig11(out: Path, *, quick: bool = False) -> Result:
         Table(columns, rows),
         (
             # 6.3: "at a much reduced rate, because it is cycling through the on-disk partitions".
-            at_most("static stays slow: ÷ unloaded", kept(lambda r: r.static), ROTATING),
+            at_most("static stays slow: ÷ unloaded", kept(lambda r: r.static), ROTATING + GIVE_OR_TAKE),
             at_least("the memory policy returns: ÷ unloaded", kept(lambda r: r.paper), back),
             at_least("our hybrid policy, too", kept(lambda r: r.ours), back),
             # 6.3: "once all the partitions are in memory".
@@ -230,11 +233,13 @@ def _cliff_checks(runs: list[Degraded]) -> tuple[Check, ...]:
     counts = runs[0].counts
     limit = _limit(counts)
     inside = [i for i, n in enumerate(counts) if n < limit]
-    beyond = [i for i, n in enumerate(counts) if n >= limit]
+    after = [i for i, n in enumerate(counts) if n > limit]
     checks = (
         # 6.3: "as soon as a single machine is perturbed, the performance of the entire stage degrades".
         at_most(
-            "static drops with the first site", Spread.of(max(r.static_rate[1:]) for r in runs), ROTATING
+            "static drops with the first site",
+            Spread.of(max(r.static_rate[1:]) for r in runs),
+            ROTATING + GIVE_OR_TAKE,
         ),
         # 6.3: "able to utilize the aggregate main memory", so no disk, and the CPUs limit. Within 3 %.
         at_least(
@@ -242,21 +247,49 @@ def _cliff_checks(runs: list[Degraded]) -> tuple[Check, ...]:
             Spread.of(
                 min(r.policy_rate[i] / _left_to_gain(2 * limit, counts[i]) for i in inside) for r in runs
             ),
-            0.97,
+            1 - GIVE_OR_TAKE,
         ),
-        # 6.3: "drops steeply": every site that rotates has a third of its time left, as the static one.
+        # Once memory is exhausted all sites rotate, and the busiest has the usual 128 partitions at least.
         at_most(
-            "where memory ends, it drops steeply: ÷ before",
-            Spread.of(max(r.policy_rate[i] for i in beyond) / r.policy_rate[inside[-1]] for r in runs),
-            ROTATING,
+            "beyond the end of memory no site does more than one that rotates",
+            Spread.of(max(r.policy_rate[i] for i in after) for r in runs),
+            ROTATING + GIVE_OR_TAKE,
         ),
     )
-    if limit not in counts:
-        return checks
-    # 6.3: "when 16 machines are perturbed, … each overloaded machine has one partition on disk".
-    at = counts.index(limit)
+    return checks if limit not in counts else (*checks, *_edge_checks(runs, limit))
+
+
+def _edge_checks(runs: list[Degraded], limit: int) -> tuple[Check, ...]:
+    """Where aggregate memory is just exhausted: 6.3, "the throughput of the operator drops steeply".
+
+    There "each overloaded machine has one partition on disk": 86 partitions, of which 85 fit, and the others,
+    with 170, do not rotate. A short site can do a third of the usual rows, but gets only 86/128 of its share
+    of them, so the stage has 128/86 · 1/3 = 0.50 of unloaded. One short site earlier it has 0.77, what the
+    CPUs allow (`_left_to_gain`). The quotient is 0.64.
+
+    The 15 sites before cost (1 - 0.77)/15 = 0.015 each, this one 0.27, 18 times as much. A cliff is a step of
+    another order of magnitude than those before it: 10 times.
+    """
+    counts = runs[0].counts
+    at, before = counts.index(limit), counts.index(limit - 1)
+    kept = int(MEMORY_LEFT // LARGE_STATE)
+    expected = ROTATING * MEMORY_PARTITIONS / (kept + 1) / _left_to_gain(2 * limit, limit - 1)
     return (
-        *checks,
+        between(
+            "where memory ends, it drops as far as the sites that rotate: ÷ before",
+            Spread.of(r.policy_rate[at] / r.policy_rate[before] for r in runs),
+            expected - GIVE_OR_TAKE,
+            expected + GIVE_OR_TAKE,
+        ),
+        at_least(
+            "steeply: this step ÷ the mean of those before it",
+            Spread.of(
+                (r.policy_rate[before] - r.policy_rate[at]) / ((1 - r.policy_rate[before]) / counts[before])
+                for r in runs
+            ),
+            10,
+        ),
+        # 6.3: "when 16 machines are perturbed, … each overloaded machine has one partition on disk".
         between("then so many partitions are on disk", Spread.of(r.on_disk[at] for r in runs), limit, limit),
         between("one at each short site: sites", Spread.of(r.one_on_disk[at] for r in runs), limit, limit),
     )
