@@ -126,3 +126,13 @@ def test_a_throughput_is_reached_before_it_is_steady():
     dip = replace(calm, seconds=(1.0, 2.0, 3.0, 4.0, 5.0), throughput=(50.0, 98.0, 90.0, 100.0, 100.0))
     assert dip.reaches(0.97) == 2.0
     assert dip.steady_from(0.97) == 3.0
+
+
+def test_one_low_second_among_many_does_not_end_a_steady_state():
+    calm = Pipeline(Stage(small_cluster(sites=4), uniform(16)), None).run(2.0, interval_s=0.5)
+    level = [50.0, 50.0, *[100.0] * 40]
+    scattered = [*level[:30], 95.0, *level[31:]]
+    for throughput in (level, scattered):
+        run = replace(calm, seconds=tuple(range(1, len(level) + 1)), throughput=tuple(throughput))
+        assert run.steady_from(0.97, over=5) == 6, "the last five seconds with a low one at the start"
+    assert run.steady_from(0.97) == 31, "a single second decides"

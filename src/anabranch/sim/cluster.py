@@ -22,7 +22,10 @@ class Machine:
     ----------
     run_bytes
         Input of a spilled partition is written in runs of this size, each with a seek (section 6.1: "random
-        I/Os while spilling runs"). The paper does not give it; figure 15 shows what depends on it.
+        I/Os while spilling runs"). A page: section 6.1 has pages as its only unit of memory, and an output
+        buffer per partition "similar to the hybrid hash join", which writes it when its page is full. The
+        paper does not say how large a page is; TelegraphCQ, the system Flux is for (its reference 5), is
+        built on PostgreSQL, whose page has 8 KB. Figure 15 shows what depends on it.
     """
 
     row_s: float = 45e-6
@@ -30,7 +33,7 @@ class Machine:
     memory_bytes: float = 1.024 * GB
     disk_bytes_per_s: float = 20 * MB
     seek_s: float = 0.005
-    run_bytes: float = 64_000
+    run_bytes: float = 8_192
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,11 +56,16 @@ class Trace:
     def last_move_s(self) -> float:
         return self.moves[-1][0] if self.moves else 0.0
 
-    def steady_from(self, share: float, *, after_s: float = 0.0) -> float:
-        """First second from which on the throughput stays above `share` of its final level; inf if never."""
+    def steady_from(self, share: float, *, over: int = 1) -> float:
+        """End of the last `over` intervals whose mean throughput is below `share` of the final level.
+
+        A level is a mean: single intervals scatter, and the longer the run, the later the last of them that
+        happens to be low. `over` must be so long that the scatter of the mean is well below 1 - `share`.
+        """
         final = self.mean_throughput(self.seconds[-1] * 0.8)
-        below = [s for s, t in zip(self.seconds, self.throughput, strict=True) if t < share * final]
-        return max([after_s, *below])
+        means = np.convolve(self.throughput, np.full(over, 1 / over), "valid")
+        below = np.flatnonzero(means < share * final)
+        return self.seconds[below[-1] + over - 1] if len(below) else 0.0
 
     def reaches(self, share: float) -> float:
         """End of the first second that has `share` of the final throughput, whatever comes after it."""

@@ -4,7 +4,7 @@ Under heavy pressure every site rotates and has a third of its time for rows. Ev
 and 1 partitions to 22 and 22, gives the sites with more memory 149 partitions instead of 128, so they have a
 sixth more to do; and it takes input off the disks of the short sites, where writing it costs a seek per run.
 The first costs throughput, the second brings some. The paper has the two cancel; which wins depends on the
-length of a run, which it does not give.
+length of a run, which is a page here (`Machine.run_bytes`).
 """
 
 from __future__ import annotations
@@ -40,8 +40,13 @@ POLICIES: dict[str, Callable[[], Controller]] = {
 }
 
 
-RUNS_BYTES = (4_096,)
-"""Other lengths of a run: a page of memory, the smallest that makes sense."""
+RUNS_BYTES = (4_096, 65_536)
+"""Other lengths of a run: half a page of PostgreSQL, and eight of them."""
+
+STEADY_OVER_S = 5
+"""Steady state is a level: the paper has the mean "once partition movement had subsided" (6.4). Here both
+policies move a few partitions to the end and single seconds scatter by 2 %, so within 40 s one of them is
+below 97 % by chance. The mean of 5 s scatters by 0.9 %, a third of the 3 % that count as arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,7 @@ def _rows(runs: list[Mixed], last: float) -> tuple[tuple[Cell, ...], ...]:
             label,
             Spread.of(r.medium[label].mean_throughput(last) for r in runs),
             Spread.of(r.medium[label].reaches(0.97) for r in runs),
-            Spread.of(r.medium[label].steady_from(0.97) for r in runs),
+            Spread.of(_steady_s(r.medium[label]) for r in runs),
             Spread.of(r.heavy[label].mean_throughput(last) for r in runs),
             Spread.of(r.heavy[label].mean_latency(last) for r in runs),
             Spread.of(len(r.heavy[label].moves) for r in runs),
@@ -111,6 +116,10 @@ def _rows(runs: list[Mixed], last: float) -> tuple[tuple[Cell, ...], ...]:
         for label in ("load", "hybrid")
     ]
     return (*policies, *variants)
+
+
+def _steady_s(trace: Trace) -> float:
+    return trace.steady_from(0.97, over=STEADY_OVER_S)
 
 
 def _medium(sites: int, seed: int) -> Cluster:
@@ -158,9 +167,7 @@ def _checks(runs: list[Mixed], last: float) -> tuple[Check, ...]:
         return Spread.of(a.mean_throughput(last) / b.mean_throughput(last) for a, b in pairs)
 
     late = Spread.of(r.heavy["hybrid"].mean_latency(last) / r.heavy["load"].mean_latency(last) for r in runs)
-    sooner = Spread.of(
-        r.medium["hybrid"].steady_from(0.97) - r.medium["load"].steady_from(0.97) for r in runs
-    )
+    sooner = Spread.of(_steady_s(r.medium["hybrid"]) - _steady_s(r.medium["load"]) for r in runs)
     return (
         # claims.md: "hybrid ≥ both others"; equal means within the 3 % that it allows in figure 7.
         at_least("medium: hybrid ÷ load policy", rate("hybrid", "load"), 0.97),
