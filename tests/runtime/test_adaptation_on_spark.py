@@ -5,16 +5,23 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 import anabranch as ab
+from anabranch.adapt.site_budgets import RowBudget
 from anabranch.bench.anabranch_join import start_join
+from anabranch.runtime.adaptation import Adaptation
+from anabranch.runtime.admission import OPEN, Admission
+from anabranch.runtime.batch_loop import BatchLoop, BatchSummary
 from anabranch.testing.crowded import crowded_streams
+from anabranch.testing.eager_buffer import eager_buffer
 from anabranch.testing.oracle_compare import assert_same_rows
 from anabranch.testing.restless import restless
+from anabranch.testing.spark_cluster import wait_until
 from anabranch.testing.stream_files import Workload
 
 pytestmark = pytest.mark.spark
@@ -79,4 +86,38 @@ def test_the_number_of_sites_changes_while_it_runs(
     run.rescale(7)
     run.awaitTermination()
     assert len(run.lastProgress["sites"]) == 7  # type: ignore[index]
+    check(tmp_path, undisturbed)
+
+
+def test_rows_put_off_come_out_although_no_more_input_comes(
+    spark: SparkSession, work: Workload, undisturbed: Path, tmp_path: Path
+) -> None:
+    put_off = Admission({site: RowBudget(10, 1_000_000) for site in range(3)}, frozenset())
+    step = BatchLoop.step
+
+    def open_step(loop: BatchLoop) -> BatchSummary:
+        with mock.patch.object(Adaptation, "admission", return_value=OPEN):
+            return step(loop)
+
+    with (
+        mock.patch.object(Adaptation, "admission", return_value=put_off),
+        mock.patch.object(BatchLoop, "step", open_step),
+    ):
+        run = start_join(spark, work, tmp_path, window_us=3_000_000, sites=3, ends=False)
+        last = work.batches - 1
+        wait_until(
+            lambda: any(e.kind == "finishing" and e.batch == last for e in run.events), "a step", timeout=60
+        )
+        assert not run._loop.rows_wait
+        run.stop()
+    check(tmp_path, undisturbed)
+
+
+def test_a_skew_that_comes_and_goes_is_smoothed_and_changes_no_result(
+    spark: SparkSession, work: Workload, undisturbed: Path, tmp_path: Path
+) -> None:
+    with eager_buffer():
+        run = started(spark, work, tmp_path, sites=4, rebalance="off")
+        run.awaitTermination()
+    assert any(e.kind == "rows_put_off" for e in run.events)
     check(tmp_path, undisturbed)

@@ -22,6 +22,8 @@ class EventKind(StrEnum):
     RESUMED = "resumed"
     LOAD_SHIFTED = "load_shifted"
     MEMORY_PLANNED = "memory_planned"
+    ROWS_PUT_OFF = "rows_put_off"
+    SKEW_LASTS = "skew_lasts"
     PLAN_CHANGED = "plan_changed"
     PLAN_POSTPONED = "plan_postponed"
     TRACK_BEGAN = "track_began"

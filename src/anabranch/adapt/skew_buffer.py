@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anabranch.adapt.statistics import Flags, Floats, Ints, Statistics, sum_by_site
+from anabranch.adapt.statistics import Flags, Floats, Ints, sum_by_site
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,23 +98,6 @@ def _turns(waiting: Ints, room: Floats, site_of: Ints) -> Floats:
         left = left - sum_by_site(np.where(whole, waiting, 0), site_of, sites)
         count = count - np.bincount(site_of[whole], minlength=sites)
         longer &= ~whole
-
-
-def row_budgets(batch: Statistics, site_of: Ints, *, slack: float = 1.5, least_rows: int = 1000) -> Floats:
-    """Rows each site should process at most in the next batch, so that none holds the others up.
-
-    A site may take `slack` times as long as the average one, at the pace it has shown.
-
-    >>> batch = Statistics.of_batch([0.4, 0.1], rows=[20_000, 20_000])
-    >>> row_budgets(batch, np.array([0, 1]), slack=1.2).tolist()
-    [15000.0, 60000.0]
-    """
-    rows = sum_by_site(batch.rows, site_of, batch.sites)
-    allowed_s = slack * float(batch.busy_s.mean())
-    worked = (batch.busy_s > 0) & (rows > 0)
-    pace = np.divide(rows, batch.busy_s, out=np.full(batch.sites, np.inf), where=worked)
-    budgets: Floats = np.maximum(np.round(pace * allowed_s, 6), float(least_rows))
-    return budgets
 
 
 def take_evenly(counts: Ints, share: Floats, *, phase: float = 0.5) -> Ints:

@@ -110,6 +110,7 @@ def _run(
         sites=SITES,
         rebalance=adapt,
         migration=adapt,
+        skew_buffer_rows=0 if adapt == "off" else "auto",
     )
     run.awaitTermination()
     shutil.rmtree(scratch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -34,7 +35,7 @@ def anabranch_join(
     watch
         Called again and again while the run is active, and once after it, to measure something beside it.
     """
-    settings = {} if sites is None else {"sites": sites}
+    settings: dict[str, Any] = {} if sites is None else {"sites": sites}
     # Spark forgets progress beyond this number.
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "100000")
     began = time.perf_counter()
@@ -52,9 +53,15 @@ def anabranch_join(
 
 
 def start_join(
-    spark: SparkSession, workload: Workload, scratch: Path, *, window_us: int, **settings: int | str
+    spark: SparkSession,
+    workload: Workload,
+    scratch: Path,
+    *,
+    window_us: int,
+    ends: bool = True,
+    **settings: int | str,
 ) -> Run:
-    """Start the join over everything there is, checkpoint and results below `scratch`."""
+    """Start the join, checkpoint and results below `scratch`; with `ends`, over the files there are."""
     session = Session(spark, scratch / "checkpoint", **settings)
     for stream in workload.streams:
         reader = spark.readStream.schema(stream.ddl).option("maxFilesPerTrigger", 1)
@@ -65,7 +72,7 @@ def start_join(
             lateness=f"{workload.disorder_us} microseconds",
         )
     session.query("pairs", join_text(workload, window_us=window_us), ParquetSink(scratch / "out"))
-    return session.start(availableNow=True)
+    return session.start(availableNow=True) if ends else session.start()
 
 
 def join_text(workload: Workload, *, window_us: int) -> str:

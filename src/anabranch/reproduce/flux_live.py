@@ -76,7 +76,15 @@ def flux_live(out: Path, *, quick: bool = False) -> Result:
 def _run(work: Workload, scratch: Path, *, rebalance: str) -> Live:
     window_us = 5 * work.interval_us
     spark = spark_session("local[2]")
-    run = start_join(spark, work, scratch, window_us=window_us, sites=SITES, rebalance=rebalance)
+    run = start_join(
+        spark,
+        work,
+        scratch,
+        window_us=window_us,
+        sites=SITES,
+        rebalance=rebalance,
+        skew_buffer_rows=0 if rebalance == "off" else "auto",
+    )
     run.awaitTermination()
     shutil.rmtree(scratch / "checkpoint")
     progress = run.recentProgress

@@ -14,7 +14,7 @@ import numpy as np
 from anabranch.adapt.controller import Controller
 from anabranch.adapt.events import AdaptEvent, EventKind
 from anabranch.adapt.hybrid_policy import HybridPolicy
-from anabranch.adapt.skew_buffer import row_budgets
+from anabranch.adapt.site_budgets import Overload, RowBudget, plan_budgets
 from anabranch.adapt.spill import SiteSpill, SpillKind, SpillStep, plan_spill
 from anabranch.adapt.statistics import Ints, Statistics
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
@@ -43,7 +43,11 @@ class Adaptation:
         self.settings = settings
         self._controller = Controller.from_json(remembered.get("controller", {}), HybridPolicy.default())
         self._spill = {int(s): SiteSpill.from_json(q) for s, q in remembered.get("spill", {}).items()}
-        self._row_budgets = {int(s): int(b) for s, b in remembered.get("rowBudgets", {}).items()}
+        self._row_budgets = {int(s): RowBudget(*b) for s, b in remembered.get("rowBudgets", {}).items()}
+        self._overload = Overload.from_json(remembered.get("overload", {}))
+        self._waiting = np.zeros(PARTITIONS, np.int64)
+        for partition, rows in remembered.get("waiting", ()):
+            self._waiting[partition] = rows
         self._events: deque[dict[str, Any]] = deque(remembered.get("events", ()), maxlen=KEPT_EVENTS)
 
     def admission(self) -> Admission:
@@ -72,14 +76,19 @@ class Adaptation:
             nothing about those it owns, so that nothing is decided (papers/dcape.txt, algorithm 1: wait).
         """
         statistics = self._statistics(partition_map, reports, blocks)
+        ran_at = partition_map.as_array().astype(np.int64)
         events: tuple[AdaptEvent, ...] = ()
         if self.settings.rebalance != "off" and partition_map.sites > 1 and not relocating:
             step = self._controller.step(batch, statistics, partition_map)
             partition_map, events = step.partition_map, step.events
         site_of = partition_map.as_array().astype(np.int64)
         events += self._plan_memory(batch, partition_map, statistics.state_bytes, site_of)
-        self._plan_budgets(statistics, site_of)
-        return partition_map, events
+        arrived = statistics.rows + statistics.pending_rows - self._waiting
+        self._waiting = statistics.pending_rows
+        if relocating or partition_map.sites != statistics.sites or self.admission().spilled:
+            self._row_budgets = {}
+            return partition_map, events
+        return partition_map, events + self._plan_budgets(batch, statistics, arrived, ran_at, site_of)
 
     def remember(self, events: Iterable[AdaptEvent]) -> None:
         """Keep what was decided, for whoever asks later."""
@@ -90,7 +99,9 @@ class Adaptation:
         return {
             "controller": self._controller.to_json(),
             "spill": {str(site): queues.to_json() for site, queues in self._spill.items()},
-            "rowBudgets": {str(site): budget for site, budget in self._row_budgets.items()},
+            "rowBudgets": {str(site): [b.rows, b.waiting] for site, b in self._row_budgets.items()},
+            "overload": self._overload.to_json(),
+            "waiting": [[int(p), int(self._waiting[p])] for p in np.flatnonzero(self._waiting)],
             "events": list(self._events),
         }
 
@@ -155,14 +166,42 @@ class Adaptation:
         self._spill = {s: q for s, q in self._spill.items() if s < partition_map.sites}
         return tuple(events)
 
-    def _plan_budgets(self, statistics: Statistics, site_of: Ints) -> None:
-        """Rows a site may take, while the buffer has space; a full buffer lets everything through."""
-        waiting = int(statistics.pending_rows.sum())
-        if not self.settings.skew_buffer_rows or waiting >= self.settings.skew_buffer_rows:
-            self._row_budgets = {}
-            return
-        budgets = row_budgets(statistics, site_of)
-        self._row_budgets = {site: int(b) for site, b in enumerate(budgets) if np.isfinite(b)}
+    def _plan_budgets(
+        self, batch: int, statistics: Statistics, arrived: Ints, ran_at: Ints, site_of: Ints
+    ) -> tuple[AdaptEvent, ...]:
+        """Which sites put rows off in the next batch."""
+        known, overload = self._row_budgets, self._overload
+        self._row_budgets, self._overload = plan_budgets(
+            statistics,
+            arrived,
+            ran_at=ran_at,
+            next_at=site_of,
+            overload=overload,
+            capacity=self.settings.skew_buffer_rows,
+        )
+        put_off = [
+            AdaptEvent(
+                batch,
+                EventKind.ROWS_PUT_OFF,
+                f"site {site} takes {budget.rows:,} rows of the next batch, so that it does not hold up the "
+                f"others; up to {budget.waiting:,} wait",
+                {"site": site, "rows": budget.rows, "waiting": budget.waiting},
+            )
+            for site, budget in self._row_budgets.items()
+            if site not in known
+        ]
+        given_up = [
+            AdaptEvent(
+                batch,
+                EventKind.SKEW_LASTS,
+                f"site {site} has had more than its share for {self._overload.batches[site]} batches: "
+                "its rows no longer wait",
+                {"site": site},
+            )
+            for site in known
+            if self._overload.is_lasting(site) and not overload.is_lasting(site)
+        ]
+        return (*put_off, *given_up)
 
 
 def state_bytes(blocks: Sequence[BlockMeta]) -> Ints:

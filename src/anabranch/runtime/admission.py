@@ -16,13 +16,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from anabranch.exchange.partition_map import partition_of
+from anabranch.adapt.site_budgets import RowBudget
+from anabranch.adapt.skew_buffer import SkewBuffer
+from anabranch.exchange.partition_map import PARTITIONS, partition_of
+from anabranch.operators.order import Int64s
 from anabranch.operators.rows import RowSet, concat_rows, int64s
 from anabranch.plan.layout import HASH, TIME, Layout
 from anabranch.state.block import BlockMeta
 
 ARRIVAL = "arrival"
 """Column of waiting rows: the batch in which they arrived, so that they leave in that order."""
+
+LONGEST_WAIT = 4
+"""Batches after which a row waits for no budget any more."""
 
 _PREFIX = "waiting-"
 
@@ -31,8 +37,8 @@ _PREFIX = "waiting-"
 class Admission:
     """What the sites may take in this batch."""
 
-    row_budgets: Mapping[int, int]
-    """Most rows by site; a site that is not named takes all."""
+    row_budgets: Mapping[int, RowBudget]
+    """By site; one that is not named takes all."""
     spilled: frozenset[int]
     """Partitions whose input waits."""
 
@@ -87,7 +93,9 @@ def admit(
     partitions = {source: partition_of(int64s(r.batch, HASH)) for source, r in rows.items()}
     waits = {source: np.isin(p, list(admission.spilled)) for source, p in partitions.items()}
     for site, budget in admission.row_budgets.items():
-        _hold_back(rows, waits, {s: site_of[p] == site for s, p in partitions.items()}, budget)
+        mine = {s: np.flatnonzero((site_of[p] == site) & ~waits[s]) for s, p in partitions.items()}
+        if sum(map(len, mine.values())) > budget.rows:
+            _put_off(rows, partitions, mine, budget, due=batch - LONGEST_WAIT, waits=waits)
     now, later = {}, {}
     for source, held in waits.items():
         batch_rows = rows[source].batch
@@ -107,19 +115,36 @@ def _in_order(new: RowSet | None, waiting: Sequence[RowSet], batch: int) -> RowS
     return RowSet(pieces[0]) if len(pieces) == 1 else RowSet.sorted(concat_rows(pieces), TIME)
 
 
-def _hold_back(
+def _put_off(
     rows: Mapping[int, RowSet],
+    partitions: Mapping[int, Int64s],
+    mine: Mapping[int, Int64s],
+    budget: RowBudget,
+    *,
+    due: int,
     waits: Mapping[int, npt.NDArray[np.bool_]],
-    mine: Mapping[int, npt.NDArray[np.bool_]],
-    budget: int,
 ) -> None:
-    """Let the oldest `budget` rows of a site enter, by arrival and then by time; the rest waits."""
-    candidates = {s: np.flatnonzero(mine[s] & ~waits[s]) for s in rows}
-    total = sum(map(len, candidates.values()))
-    if total <= budget:
-        return
-    for source, at in candidates.items():
-        share = budget * len(at) // total
-        batch = rows[source].batch
-        order = np.lexsort((int64s(batch, TIME)[at], int64s(batch, ARRIVAL)[at]))
-        waits[source][at[order[share:]]] = True
+    """Mark the rows of a site that wait: in every partition the youngest, by arrival and then by time.
+
+    Parameters
+    ----------
+    mine
+        Positions of the site's rows, by input.
+    due
+        Rows that arrived in this batch or before have waited long enough.
+    """
+    partition = np.concatenate([partitions[s][at] for s, at in mine.items()]).astype(np.int64)
+    arrival = np.concatenate([int64s(rows[s].batch, ARRIVAL)[at] for s, at in mine.items()])
+    time = np.concatenate([int64s(rows[s].batch, TIME)[at] for s, at in mine.items()])
+    counts = np.bincount(partition, minlength=PARTITIONS)
+    buffer, here = SkewBuffer(budget.waiting), np.zeros(PARTITIONS, dtype=np.int64)
+    taken = buffer.admit(counts, np.array([float(budget.rows)]), here)
+    taken += buffer.overflow(counts, taken)
+    order = np.lexsort((time, arrival, partition))
+    first = np.cumsum(counts) - counts
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order)) - first[partition[order]]
+    held = (place >= taken[partition]) & (arrival > due)
+    ends = np.cumsum([len(at) for at in mine.values()])[:-1]
+    for (source, at), its in zip(mine.items(), np.split(held, ends), strict=True):
+        waits[source][at[its]] = True

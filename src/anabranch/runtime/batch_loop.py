@@ -125,12 +125,22 @@ class BatchLoop:
             return BatchSummary(self.manifest, (), {}, replayed=True)
         return self._run(batch, 0, offsets=offsets, source_id=source_id)
 
+    @property
+    def rows_wait(self) -> bool:
+        """Whether rows were put off to a later batch."""
+        return self.manifest is not None and any(is_waiting(b.state) for b in self.manifest.blocks)
+
+    def step(self) -> BatchSummary:
+        """Take a further step of the last batch, without new rows."""
+        assert self.manifest is not None, "there is no batch yet"
+        at = self.manifest
+        return self._run(at.batch, at.step + 1, offsets=at.offsets, source_id=at.source_id)
+
     def drain(self) -> list[BatchSummary]:
-        """Let rows that wait enter, in steps of the last batch without new rows."""
+        """Let all rows that wait enter."""
         steps = []
-        while self.manifest is not None and any(is_waiting(b.state) for b in self.manifest.blocks):
-            at = self.manifest
-            steps.append(self._run(at.batch, at.step + 1, offsets=at.offsets, source_id=at.source_id))
+        while self.rows_wait:
+            steps.append(self.step())
         return steps
 
     def end_of_input(self) -> list[BatchSummary]:
@@ -141,11 +151,9 @@ class BatchLoop:
         before = self.manifest
         if before is None or not pending_rows(before, self._catalog.running_plans()):
             return []
-        ended = not any(is_waiting(b.state) for b in before.blocks)
-        if ended:
-            before = self.manifest = with_input_ended(before, self._catalog.running_plans())
-        step = self._run(before.batch, before.step + 1, offsets=before.offsets, source_id=before.source_id)
-        return [step, *self.end_of_input()]
+        if not self.rows_wait:
+            self.manifest = with_input_ended(before, self._catalog.running_plans())
+        return [self.step(), *self.end_of_input()]
 
     def _run(self, batch: int, step: int, *, offsets: str, source_id: str) -> BatchSummary:
         laps = Laps()

@@ -16,6 +16,7 @@ from anabranch.exchange.partition_map import PARTITIONS
 from anabranch.runtime.batch_loop import BatchLoop, BatchSummary
 from anabranch.runtime.events import Event
 from anabranch.runtime.failures import explain_failure
+from anabranch.runtime.idle_steps import IdleSteps
 from anabranch.runtime.progress import progress_of
 from anabranch.state.fence import Fence
 from anabranch.state.manifest import Manifest
@@ -34,7 +35,10 @@ class Run:
         self._failure: BaseException | None = None
         self._progress: deque[dict[str, Any]] = deque(maxlen=KEPT_PROGRESS)
         self._ending: threading.Thread | None = None
+        self._idle: IdleSteps | None = None
         self._stopped = False
+        self.turn = threading.Lock()
+        """Held by whoever works on the batch loop: Spark's batch, or a step between two."""
         self.events: list[Event] = []
         """What happened beside rows, oldest first."""
 
@@ -51,16 +55,33 @@ class Run:
                 return
             try:
                 for step in finish():
-                    self._progress.append(progress_of(step, rows_before=_rows(step.manifest)))
-                    rows = sum(file.rows for file in step.manifest.results)
-                    message = f"a step without new rows: {rows:,} results"
-                    self.events.append(Event(step.manifest.batch, "finishing", message))
-                    self._note_events(step, set())
+                    self._note_step(step)
             except BaseException as error:
                 self._failure = error
 
         self._ending = threading.Thread(target=wait_and_finish, name="anabranch-finish", daemon=True)
         self._ending.start()
+
+    def step_when_idle(self, step: Callable[[], BatchSummary]) -> None:
+        """Let rows that wait enter while no new ones come."""
+
+        def take() -> None:
+            if self.streamingQuery.isActive:
+                self._note_step(step())
+
+        def fail(error: BaseException) -> None:
+            self._failure = error
+            self.streamingQuery.stop()
+
+        self._idle = IdleSteps(lambda: self._loop.rows_wait, take, failed=fail, turn=self.turn)
+
+    def _note_step(self, step: BatchSummary) -> None:
+        self._progress.append(progress_of(step, rows_before=_rows(step.manifest)))
+        rows = sum(file.rows for file in step.manifest.results)
+        self.events.append(
+            Event(step.manifest.batch, "finishing", f"a step without new rows: {rows:,} results")
+        )
+        self._note_events(step, set())
 
     def process(self, batch: int, *, offsets: str, source_id: str) -> None:
         """Run one micro-batch; Spark calls it."""
@@ -73,6 +94,9 @@ class Run:
             if not self._stopped:  # whoever stops a run interrupts its batch
                 self._failure = error
             raise
+        finally:
+            if self._idle is not None:
+                self._idle.stir()
         self._progress.append(progress_of(summary, rows_before=rows_before))
         self._note_events(summary, failed_before)
 
@@ -167,6 +191,8 @@ class Run:
     def stop(self) -> None:
         """Stop after the batch under way, which commits or leaves no trace."""
         self._stopped = True
+        if self._idle is not None:
+            self._idle.stop()
         self.streamingQuery.stop()
         if self._ending is not None:
             self._ending.join()

@@ -141,11 +141,12 @@ class Session:
         run = Run(loop, fence)
 
         def process(batch_rows: DataFrame, batch: int) -> None:
-            rows[:] = [batch_rows]
             for key, value in batch_conf(loop.wire).items():
                 batch_rows.sparkSession.conf.set(key, value)
             offsets, source_id = spark_position(self.checkpoint, batch)
-            run.process(batch, offsets=offsets, source_id=source_id)
+            with run.turn:
+                rows[:] = [batch_rows]
+                run.process(batch, offsets=offsets, source_id=source_id)
 
         frame = ingest(loop.layout, loop.wire, catalog.streams, frames)
         writer = frame.writeStream.foreachBatch(process).option(
@@ -154,13 +155,22 @@ class Session:
         with conf_set(self.spark, cheap_logs(self.spark)):
             run.attach((writer.trigger(**trigger) if trigger else writer).start())
             await_sources(run.streamingQuery)
-        if trigger.get("availableNow"):
 
-            def finish() -> list[BatchSummary]:
-                rows[:] = [_no_rows(self.spark, frame, batch_conf(loop.wire))]
-                return loop.drain() + (loop.end_of_input() if settings.end_of_input == "true" else [])
+        def without_rows() -> None:
+            rows[:] = [_no_rows(self.spark, frame, batch_conf(loop.wire))]
 
+        def finish() -> list[BatchSummary]:
+            without_rows()
+            return loop.drain() + (loop.end_of_input() if settings.end_of_input == "true" else [])
+
+        def step() -> BatchSummary:
+            without_rows()
+            return loop.step()
+
+        if trigger.get("availableNow") or trigger.get("once"):
             run.finish_when_done(finish)
+        else:
+            run.step_when_idle(step)
         return run
 
     def explain(self, name: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from anabranch.adapt.site_budgets import Capacity
 from anabranch.errors import ConfigError
 from anabranch.exchange.partition_map import PARTITIONS
 
@@ -17,6 +18,7 @@ _CHOICES = {
     "end_of_input": ("true", "false"),
     "isolation": ("shared", "per_site"),
 }
+_MAY_BE_AUTO = ("skew_buffer_rows",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,9 @@ class Settings:
     """Whether sites change plans, and how: `auto`, `moving_state`, `parallel_track` or `off`."""
     memory_budget_mb: int = 0
     """State that a site may work on at a time, in MiB; 0 is all of it."""
-    skew_buffer_rows: int = 0
-    """Rows that may wait for a later batch so that one site does not hold up the others; 0 is none."""
-
+    skew_buffer_rows: Capacity = "auto"
+    """Rows that may wait for a later batch so that one site does not hold up the others; `auto`: as many as a
+    batch has; 0 is none."""
     isolation: str = "shared"
     """Whether sites share their blocks; `per_site`: a partition that moves is copied, and that is charged."""
     end_of_input: str = "false"
@@ -57,6 +59,8 @@ class Settings:
         for field in fields(self):
             value = getattr(self, field.name)
             choices = _CHOICES.get(field.name)
+            if value == "auto" and field.name in _MAY_BE_AUTO:
+                continue
             if choices is None and value < 0:
                 raise ConfigError(f"{field.name} = {value}: it cannot be negative")
             if choices is not None and value not in choices:
@@ -79,7 +83,13 @@ class Settings:
                 hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}"
                 raise ConfigError(f"unknown setting {name!r}: {hint}")
             try:
-                changed[key] = text.lower() if key in _CHOICES else int(text)
+                changed[key] = _value(key, text)
             except ValueError:
-                raise ConfigError(f"{name} = {text!r}: a whole number is needed") from None
+                wanted = "a whole number or 'auto'" if key in _MAY_BE_AUTO else "a whole number"
+                raise ConfigError(f"{name} = {text!r}: {wanted} is needed") from None
         return replace(self, **changed)
+
+
+def _value(key: str, text: str) -> int | str:
+    word = str(text).lower()
+    return word if key in _CHOICES or (key in _MAY_BE_AUTO and word == "auto") else int(text)

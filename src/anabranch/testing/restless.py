@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from anabranch.adapt.site_budgets import RowBudget
 from anabranch.adapt.tracks import Migration, Tracks
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
 from anabranch.plan.migration_cost import Strategy
@@ -44,7 +45,8 @@ def restless(seed: int, *, rescales: bool = True) -> Iterator[None]:
         if rng.random() < 0.4:
             return OPEN
         spilled = frozenset(p for p in range(PARTITIONS) if rng.random() < 0.3)
-        budgets = {site: rng.randint(1, 5) for site in range(9) if rng.random() < 0.4}
+        most = {site: rng.randint(1, 5) for site in range(9) if rng.random() < 0.4}
+        budgets = {site: RowBudget(rows, waiting=4 * rows) for site, rows in most.items()}
         return Admission(budgets if rng.random() < 0.5 else {}, spilled)
 
     def migrations(_: Steering, batch: int, tracks: Tracks, *__: Any) -> tuple[list[Migration], tuple[()]]:
