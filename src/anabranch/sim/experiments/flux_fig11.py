@@ -170,7 +170,7 @@ def flux_fig12(out: Path, *, quick: bool = False) -> Result:
 
 
 def _size(quick: bool) -> tuple[int, float]:
-    return (8, 50.0) if quick else (SITES, 60.0)
+    return (8 if quick else SITES), 60.0
 
 
 @cache
