@@ -17,7 +17,12 @@ from anabranch.runtime.sinks import ParquetSink
 from anabranch.state import FencedError, ManifestConflict, PosixStorage, collect_garbage, newest, verify_chain
 from anabranch.testing.crash_scenario import (
     BATCHES,
+    COPYING,
+    GROUPED,
+    PLAIN,
+    RESTLESS,
     CrashRun,
+    Scenario,
     Tricks,
     World,
     assert_same,
@@ -33,6 +38,7 @@ from anabranch.testing.faults import SimulatedCrash
 
 SEEDS = int(os.environ.get("ANABRANCH_FAULT_SEEDS", "1000"))
 PARTS = 4
+OTHERS = {"groups of joins": GROUPED, "what is being copied": COPYING}
 FIRST_SEED = int(os.environ.get("ANABRANCH_FAULT_FIRST_SEED", "0"))
 
 
@@ -44,15 +50,33 @@ def root() -> Iterator[Path]:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_crash_at_any_change_to_the_disk_loses_and_doubles_nothing(root: Path, part: int) -> None:
-    steps = count_steps(root / "dry")
-    assert steps > 200  # blocks, results, manifests, epochs, sinks, dead letters, garbage
-    crashes = 0
+    assert count_steps() > 200  # blocks, results, manifests, epochs, sinks, dead letters, garbage
     seeds = range(FIRST_SEED + part, FIRST_SEED + SEEDS, PARTS)
-    for seed in seeds:
-        crashes += crash_and_recover(root / f"{seed}", seed, steps=steps)
-        shutil.rmtree(root / f"{seed}")
-    print(f"{len(seeds)} seeds: {crashes} crashes at {steps} steps")
+    crashes = sum(crashed(root, seed, RESTLESS if seed % 10 == 9 else PLAIN) for seed in seeds)
+    print(f"{len(seeds)} seeds: {crashes} crashes")
     assert crashes > len(seeds) * 0.8
+
+
+@pytest.mark.parametrize("scenario", OTHERS.values(), ids=OTHERS)
+def test_a_crash_loses_and_doubles_nothing_either_of(root: Path, scenario: Scenario) -> None:
+    seeds = range(FIRST_SEED, FIRST_SEED + SEEDS // 50)
+    crashes = sum(crashed(root, seed, scenario) for seed in seeds)
+    assert crashes > len(seeds) * 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", OTHERS.values(), ids=OTHERS)
+def test_thousands_of_crashes_lose_and_double_nothing_of(root: Path, scenario: Scenario) -> None:
+    seeds = range(FIRST_SEED, FIRST_SEED + 3 * SEEDS)
+    crashes = sum(crashed(root, seed, scenario) for seed in seeds)
+    assert crashes > len(seeds) * 0.8
+
+
+def crashed(root: Path, seed: int, scenario: Scenario) -> int:
+    """Crashes of one seed."""
+    crashes = crash_and_recover(root / f"{seed}", seed, scenario)
+    shutil.rmtree(root / f"{seed}")
+    return crashes
 
 
 def test_a_batch_replayed_after_its_commit_publishes_it_once(root: Path) -> None:

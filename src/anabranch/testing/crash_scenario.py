@@ -1,8 +1,9 @@
 """A small session without Spark that can be killed, restarted and judged thousands of times.
 
-Two streams with late and broken rows, joins of two and of three, a filter and an aggregate into parquet
-sinks, two slots and three sites, compaction and garbage collection in every batch or two, the end of input
-declared at the end. In a share of the runs plans, sites and what is in memory change at every boundary.
+Two streams with late and broken rows, joins of two and of three, a filter, an aggregate, groups of a join
+into parquet sinks, two slots and three sites, compaction and garbage collection in every batch or two, the
+end of input declared at the end. In a share of the runs (`Scenario`) plans, sites and what is in memory
+change at every boundary, and sites share nothing, so that what moves is copied.
 `Spark` here is a list of batches: after a crash the batch that it did not see finished comes again under its
 old number.
 """
@@ -17,7 +18,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from unittest.mock import patch
@@ -52,10 +53,6 @@ FAULT_BATCHES = 3
 """Batches of a run with faults: enough for compaction, expiry and two collections of garbage."""
 RESTLESS_BATCHES = 5
 """Batches of a run with faults and adaptation: enough for tracks to end."""
-RESTLESS_EVERY = 10
-"""Seeds of which one is such a run."""
-RESTLESS = 16
-"""Restless runs that differ."""
 ROWS = 5
 """Rows per stream and batch."""
 MAX_CRASHES = 3
@@ -72,20 +69,56 @@ Judged = dict[str, Counter[Row]]
 """Rows by query, and dead letters, as multisets."""
 
 
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What a run with faults is made of.
+
+    Attributes
+    ----------
+    queries
+        Names in `TEXTS`.
+    adaptations
+        Seeds by which plans, sites and what is in memory change at every boundary; none where nothing does.
+    only
+        Part of the paths at which it is to die; empty for any.
+    """
+
+    queries: tuple[str, ...] = ("pairs", "ones", "counts")
+    batches: int = FAULT_BATCHES
+    adaptations: tuple[int, ...] = ()
+    isolation: str = "shared"
+    only: str = ""
+
+
+PLAIN = Scenario()
+RESTLESS = Scenario(("pairs", "ones", "counts", "trios"), RESTLESS_BATCHES, tuple(range(16)))
+GROUPED = Scenario(("groups", "kinds", "trio_groups"), RESTLESS_BATCHES, tuple(range(6)))
+COPYING = Scenario(
+    ("pairs", "trio_groups"),
+    RESTLESS_BATCHES,
+    (0, 2, 3, 7, 10, 11),  # in others no row moves
+    isolation="per_site",
+    only="/site-",
+)
+
+_TRIO = "FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], a [RANGE 1 SECOND] AS c WHERE a.k = b.k AND b.k = c.k"
+TEXTS = {
+    "pairs": "SELECT a.id AS a, b.id AS b FROM a [RANGE 3 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k",
+    "ones": "SELECT id, k FROM a WHERE k = 1",
+    "counts": "SELECT k, count(*) AS n FROM b [RANGE 2 SECONDS] GROUP BY k",
+    "trios": f"SELECT a.id AS a, b.id AS b, c.id AS c {_TRIO}",
+    "groups": "SELECT a.k, count(*) AS n, sum(a.id + b.id) AS s, max(b.id) AS hi "
+    "FROM a [RANGE 3 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k GROUP BY a.k",
+    "kinds": "SELECT DISTINCT a.k, a.id > b.id AS later "
+    "FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k",
+    "trio_groups": f"SELECT c.k, count(*) AS n, min(a.id) AS lo {_TRIO} GROUP BY c.k HAVING count(*) > 1",
+}
+
+
 @cache
-def queries(*, restless: bool = False) -> tuple[Query, ...]:
-    """The queries of a run; one that is restless has a join with several plans, too."""
-    texts = {
-        "pairs": "SELECT a.id AS a, b.id AS b FROM a [RANGE 3 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k",
-        "ones": "SELECT id, k FROM a WHERE k = 1",
-        "counts": "SELECT k, count(*) AS n FROM b [RANGE 2 SECONDS] GROUP BY k",
-    }
-    if restless:
-        texts["trios"] = (
-            "SELECT a.id AS a, b.id AS b, c.id AS c FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], "
-            "a [RANGE 1 SECOND] AS c WHERE a.k = b.k AND b.k = c.k"
-        )
-    return tuple(bind_query(name, text, STREAMS) for name, text in texts.items())
+def queries(scenario: Scenario = PLAIN) -> tuple[Query, ...]:
+    """The queries of a run."""
+    return tuple(bind_query(name, TEXTS[name], STREAMS) for name in scenario.queries)
 
 
 @cache
@@ -107,7 +140,7 @@ def batch(number: int) -> dict[str, pa.Table]:
 
 
 @cache
-def expected(batches: int = BATCHES, *, restless: bool = False) -> Judged:
+def expected(batches: int = BATCHES, scenario: Scenario = PLAIN) -> Judged:
     """What must be in the sinks, told by DuckDB, and in the dead letters, told by the definition of late."""
     accepted: dict[str, list[tuple[int, int, int]]] = {name: [] for name in STREAMS}
     dead: Counter[Row] = Counter()
@@ -130,7 +163,7 @@ def expected(batches: int = BATCHES, *, restless: bool = False) -> Judged:
             connection.execute(oracle_table(STREAMS[name]))
             for key, k, ts in rows:
                 connection.execute(f"INSERT INTO {name} VALUES (?, ?, make_timestamp(?))", [key, k, ts])
-        for query in queries(restless=restless):
+        for query in queries(scenario):
             found[query.name] = Counter(connection.execute(oracle_sql(query, STREAMS)).fetchall())
     return found
 
@@ -171,12 +204,13 @@ class Tricks:
 class CrashRun(LocalRun):
     """A local run whose tasks may play tricks; rows on the wire are made once per batch, not per run."""
 
-    def __init__(self, root: Path, tricks: Tricks, *, restless: bool = False) -> None:
+    def __init__(self, root: Path, tricks: Tricks, scenario: Scenario = PLAIN) -> None:
         self.tricks = tricks
         self._ended = False
-        running = queries(restless=restless)
+        running = queries(scenario)
         sinks = {q.name: ParquetSink(root / q.name) for q in running}
-        super().__init__(root / "ck", tuple(STREAMS.values()), running, sinks=sinks, settings=SETTINGS)
+        settings = replace(SETTINGS, isolation=scenario.isolation)
+        super().__init__(root / "ck", tuple(STREAMS.values()), running, sinks=sinks, settings=settings)
 
     def end_of_input(self) -> list[BatchSummary]:
         self._ended = True
@@ -194,7 +228,7 @@ def _rows_by_slot(
     task: SlotTask, run: LocalRun, tables: Mapping[str, pa.Table]
 ) -> tuple[list[pa.RecordBatch], ...]:
     slots_of = task.destinations()
-    key = (task.batch if tables else None, task.slots, slots_of, len(run.sinks))
+    key = (task.batch if tables else None, task.slots, slots_of, tuple(run.sinks))
     if key not in _wire:
         rows = wire_rows(run.loop.layout, run.loop.wire, run.streams, tables)
         slots = [slots_of[p] for p in partition_of(rows.column(HASH).to_numpy())]
@@ -215,8 +249,9 @@ class World:
     """Batches until the end of input."""
     ended: bool = False
     """Whether the end of input was declared, and the process lived to see it."""
-    restless: int | None = None
-    """Seed of random adaptation, the same in every life; None is none."""
+    scenario: Scenario = PLAIN
+    seed: int | None = None
+    """Of random adaptation, the same in every life; None is none."""
 
     def session(self, batches: int | None = None, forget: Callable[[], bool] = lambda: False) -> None:
         """One life of the process: start, run batches until all are done or it dies.
@@ -228,12 +263,12 @@ class World:
         forget
             Whether the process dies after a batch returned and before Spark noted it.
         """
-        with restless(self.restless) if self.restless is not None else nullcontext():
+        with restless(self.seed) if self.seed is not None else nullcontext():
             self._live(batches, forget)
 
     def _live(self, batches: int | None, forget: Callable[[], bool]) -> None:
         forget_processes_memory()
-        run = CrashRun(self.root, self.tricks, restless=self.restless is not None)
+        run = CrashRun(self.root, self.tricks, self.scenario)
         try:
             while self.done < (self.batches if batches is None else batches):
                 run.batch({}, number=self.done)
@@ -249,12 +284,12 @@ class World:
 
     def expected(self) -> Judged:
         """What must be there at the end."""
-        return expected(self.batches, restless=self.restless is not None)
+        return expected(self.batches, self.scenario)
 
     def result(self) -> Judged:
         """What is in the sinks and in the dead letters."""
         found: Judged = {}
-        for query in queries(restless=self.restless is not None):
+        for query in queries(self.scenario):
             names = [o.name for o in query.outputs]
             tables = [pq.read_table(f) for f in (self.root / query.name).glob("[!_.]*.parquet")]
             found[query.name] = Counter(
@@ -268,14 +303,11 @@ class World:
         return found
 
 
-def crash_and_recover(root: Path, seed: int, *, steps: int) -> int:
+def crash_and_recover(root: Path, seed: int, scenario: Scenario = PLAIN) -> int:
     """Kill a session where `seed` says, restart it, perhaps kill it again, finish it, and judge it.
 
-    Parameters
-    ----------
-    steps
-        Changes to the disk of an undisturbed run. The first crash is at each of them in each way when there
-        are enough seeds; those after it are random. Every tenth seed is a restless run, with its own steps.
+    The first crash is at each of the steps of an undisturbed run in each way when there are enough seeds;
+    those after it are random.
 
     Returns
     -------
@@ -284,16 +316,16 @@ def crash_and_recover(root: Path, seed: int, *, steps: int) -> int:
     """
     draw = random.Random(seed)
     tricks = Tricks(draw, rerun=draw.choice([0.0, 0.0, 0.3]), linger=draw.choice([0.0, 0.0, 0.3]))
-    world = World(root, tricks, batches=FAULT_BATCHES)
-    if seed % RESTLESS_EVERY == RESTLESS_EVERY - 1:
-        world.restless, world.batches = seed // RESTLESS_EVERY % RESTLESS, RESTLESS_BATCHES
-        steps = _restless_steps(world.restless)
+    adaptations = scenario.adaptations or (None,)
+    adapting = adaptations[seed % len(adaptations)]
+    world = World(root, tricks, batches=scenario.batches, scenario=scenario, seed=adapting)
+    steps = count_steps(scenario, adapting)
     forgetful = draw.choice([0.0, 0.0, 0.3])
     crashes = 0
     most = draw.choice([1, 1, MAX_CRASHES])
     faults = list(DiskFault)
     step, fault = divmod(seed * 997 % (len(faults) * steps), len(faults))  # 997: any few seeds are spread out
-    disk = Disk(root, step + 1, faults[fault], seed)
+    disk = Disk(root, step + 1, faults[fault], seed, scenario.only)
     while not world.ended:
         try:
             with failing_disk(disk):
@@ -307,19 +339,15 @@ def crash_and_recover(root: Path, seed: int, *, steps: int) -> int:
 
 
 @cache
-def _restless_steps(seed: int) -> int:
-    with scratch(f"restless-{seed}") as root:
-        return count_steps(root, World(root, batches=RESTLESS_BATCHES, restless=seed))
-
-
-def count_steps(root: Path, world: World | None = None) -> int:
-    """Changes to the disk of a run without faults, which must be right, too."""
-    world = world or World(root, batches=FAULT_BATCHES)
-    disk = Disk(root)
-    with often_collected(), failing_disk(disk):
-        world.session()
-    assert_same(world.result(), world.expected(), "no faults")
-    return len(disk.steps)
+def count_steps(scenario: Scenario = PLAIN, seed: int | None = None) -> int:
+    """Changes to the disk, where it may die, of a run without faults, which must be right, too."""
+    with scratch("dry") as root:
+        world = World(root, batches=scenario.batches, scenario=scenario, seed=seed)
+        disk = Disk(root, only=scenario.only)
+        with often_collected(), failing_disk(disk):
+            world.session()
+        assert_same(world.result(), world.expected(), "no faults")
+        return len(disk.steps)
 
 
 @contextmanager

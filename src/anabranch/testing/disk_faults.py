@@ -38,13 +38,15 @@ class DiskFault(StrEnum):
 class Disk:
     """The calls below `root`, and the one at which the writer dies; see `failing_disk`.
 
-    After the crash every further change raises as well: a dead process writes nothing.
+    After the crash every further change raises as well: a dead process writes nothing. With `only`, calls
+    count whose path contains it.
     """
 
     root: Path
     crash_at: int | None = None
     fault: DiskFault = DiskFault.BEFORE
     seed: int = 0
+    only: str = ""
     steps: list[str] = field(default_factory=list)
     dead: bool = False
     _unsynced_data: set[Path] = field(default_factory=set)
@@ -57,6 +59,8 @@ class Disk:
         """Do `call`, or die at it."""
         if self.dead:
             raise SimulatedCrash(f"dead since {self.steps[-1]}")
+        if self.only not in str(path):
+            return call()
         self.steps.append(f"{what} {path.name}")
         if len(self.steps) != self.crash_at:
             return call()
@@ -99,7 +103,7 @@ class Disk:
 
     def next_life(self, crash_at: int | None, fault: DiskFault) -> Disk:
         """The same disk under the next process: what the dead one did not sync is still not synced."""
-        following = Disk(self.root, crash_at, fault, self.seed + 1)
+        following = Disk(self.root, crash_at, fault, self.seed + 1, self.only)
         if not (self.dead and self.fault is DiskFault.POWER):
             following._unsynced_data |= self._unsynced_data
             following._unsynced_names |= self._unsynced_names

@@ -146,7 +146,7 @@ class Driver:
 
 
 def killed_run(root: Path, *, batches: int = 12, rows: int = 60, seed: int = 0) -> KilledRun:
-    """Two streams with disorder; a join, a filter, an aggregate with its last rows at the end of input."""
+    """Two streams with disorder; a join, groups of it, a filter, an aggregate; all final at the end of input."""
     disorder_us = 300_000
     work = uniform_streams(
         root / "in", batches=batches, rows_per_batch=rows, key_space=rows, disorder_us=disorder_us, seed=seed
@@ -167,6 +167,9 @@ def killed_run(root: Path, *, batches: int = 12, rows: int = 60, seed: int = 0) 
       FROM a [RANGE 3 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k;
     CREATE QUERY counts INTO parquet '{root / "counts"}' AS
       SELECT k, count(*) AS n FROM a [RANGE 2 SECONDS] GROUP BY k;
+    CREATE QUERY groups INTO parquet '{root / "groups"}' AS
+      SELECT a.k, count(*) AS n, max(b.id) AS hi
+      FROM a [RANGE 3 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k GROUP BY a.k;
     CREATE QUERY high INTO parquet '{root / "high"}' AS SELECT id, k, ts FROM b WHERE v > 0.5;
     """
     run = KilledRun(root, work, parse_flow(text))
