@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.adapt.site_budgets import LEAST_ROWS, PATIENCE, Overload, RowBudget, plan_budgets
+from anabranch.adapt.site_budgets import PATIENCE, RowBudget, SiteRecord, plan_budgets
 from anabranch.adapt.statistics import Statistics
 
 K = 10_000
@@ -24,7 +24,7 @@ class Sites:
 
     speed: Sequence[float]
     capacity: int | str = "auto"
-    overload: Overload = field(default_factory=lambda: Overload({}))
+    record: SiteRecord = field(default_factory=SiteRecord)
     budgets: dict[int, RowBudget] = field(default_factory=dict)
     waiting: np.ndarray = field(init=False)
 
@@ -39,12 +39,12 @@ class Sites:
             taken[site] = min(demand[site], max(budget.rows, demand[site] - budget.waiting))
         self.waiting = demand - taken
         busy = taken / SECOND / np.array(self.speed)
-        self.budgets, self.overload = plan_budgets(
+        self.budgets, self.record = plan_budgets(
             Statistics.of_batch(busy, taken, pending_rows=self.waiting),
             np.array(arrived),
             ran_at=here,
             next_at=here,
-            overload=self.overload,
+            record=self.record,
             capacity=self.capacity,  # type: ignore[arg-type]
         )
         return [int(rows) for rows in taken]
@@ -69,13 +69,13 @@ CASES = {
         [[3 * K, K, K, K]] * 8,
         [3 * K, 22_500, 22_500, 22_500, 52_500, 3 * K, 3 * K, 3 * K],
     ),
-    "a site that is slow for a moment leaves rows to the next batches": (
+    "a site that is slow for two batches leaves rows to the next ones": (
         (0.2, 1.0, 1.0, 1.0),
-        [[K, K, K, K]] * 3,
-        [K, 6_000, 6_000],
+        [[K, K, K, K]] * 4,
+        [K, K, 6_000, 6_450],
     ),
     "a load that grows everywhere makes nobody wait": (USUAL, [[K] * 4, [9 * K] * 4, [K] * 4], [K, 9 * K, K]),
-    "few rows are not worth waiting for": (USUAL, [[LEAST_ROWS, 1, 1, 1]] * 3, [LEAST_ROWS] * 3),
+    "a few milliseconds are not worth waiting for": (USUAL, [[3_000, 1, 1, 1]] * 3, [3_000] * 3),
     "one site holds up nobody": ((1.0,), [[K], [5 * K], [5 * K]], [K, 5 * K, 5 * K]),
     "two sites differ by three before one waits": ((1.0, 1.0), [[29 * K // 10, K]] * 3, [29 * K // 10] * 3),
 }
@@ -102,23 +102,31 @@ def test_a_move_that_relieves_the_site_leaves_nothing_to_put_off() -> None:
     batch = Statistics.of_batch([0.4, 0.1, 0.1], rows)
     for moved, named in ((here, [0]), (np.array([0, 1, 1, 2]), [])):
         budgets, _ = plan_budgets(
-            batch, rows, ran_at=here, next_at=moved, overload=Overload({}), capacity="auto"
+            batch, rows, ran_at=here, next_at=moved, record=SiteRecord(), capacity="auto"
         )
         assert list(budgets) == named
 
 
+def test_a_site_that_stumbles_once_puts_nothing_off() -> None:
+    sites = Sites([1.0] * 4)
+    for speed in (1.0, 0.1, 1.0, 1.0):
+        sites.speed = [speed, 1.0, 1.0, 1.0]
+        sites.batch([K] * 4)
+        assert sites.budgets == {}
+
+
 def test_the_buffer_is_shared_by_those_that_need_it() -> None:
-    sites = Sites((1.0,) * 8, capacity=5_000)
+    sites = Sites(USUAL * 2, capacity=5_000)
     sites.batch([5 * K, 5 * K] + [K] * 6)
     assert {site: b.waiting for site, b in sites.budgets.items()} == {0: 2_500, 1: 2_500}
-    none = Sites((1.0,) * 8, capacity=0)
+    none = Sites(USUAL * 2, capacity=0)
     none.batch([5 * K] + [K] * 7)
     assert none.budgets == {}
 
 
 def test_what_is_known_of_overloaded_sites_survives_a_restart() -> None:
-    known = Overload({3: 2, 7: PATIENCE + 1})
-    assert Overload.from_json(known.to_json()) == known
+    known = SiteRecord({3: 2, 7: PATIENCE + 1}, (1.0, 0.5))
+    assert SiteRecord.from_json(known.to_json()) == known
 
 
 @given(

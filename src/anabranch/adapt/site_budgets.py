@@ -13,7 +13,7 @@ again, and whether partitions move is the load policy's decision.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -25,8 +25,8 @@ Capacity = int | Literal["auto"]
 
 SLACK = 1.5
 """A site may take this times as long as the average one."""
-LEAST_ROWS = 1000
-"""Nobody waits for fewer rows than that: measured seconds of so few say nothing."""
+LEAST_S = 0.02
+"""Nobody puts rows off to save less: they are written and read once more, and short times are noise."""
 PATIENCE = 3
 """Batches in a row for which a site over its budget puts rows off."""
 
@@ -48,34 +48,52 @@ class RowBudget:
 
 
 @dataclass(frozen=True, slots=True)
-class Overload:
-    """Sites over their budget: for how many batches, less one for every batch that they were not.
+class SiteRecord:
+    """What is remembered of the sites from one batch to the next.
 
-    So a site that is over it with short breaks counts as one that always is.
+    Attributes
+    ----------
+    over
+        Batches for which sites were over their budget, less one for every batch that they were not. So one
+        that is over it with short breaks counts as one that always is.
+    slowness
+        By site, its seconds per row in the last batch, 1 being the average.
     """
 
-    batches: Mapping[int, int]
+    over: Mapping[int, int] = field(default_factory=dict)
+    slowness: tuple[float, ...] = ()
 
-    def after(self, over: Ints) -> Overload:
+    def after(self, over: Ints, slowness: Floats) -> SiteRecord:
         """One batch later, with these sites over their budget.
 
-        >>> Overload({1: 2, 2: 1}).after(np.array([0, 1])).batches
+        >>> SiteRecord({1: 2, 2: 1}).after(np.array([0, 1]), np.ones(3)).over
         {0: 1, 1: 3}
         """
-        now = {site: count - 1 for site, count in self.batches.items() if count > 1}
-        now |= {int(s): min(self.batches.get(int(s), 0) + 1, 2 * PATIENCE) for s in over}
-        return Overload(dict(sorted(now.items())))
+        now = {site: count - 1 for site, count in self.over.items() if count > 1}
+        now |= {int(s): min(self.over.get(int(s), 0) + 1, 2 * PATIENCE) for s in over}
+        return SiteRecord(dict(sorted(now.items())), tuple(float(f"{v:.4g}") for v in slowness))
+
+    def believed(self, slowness: Floats) -> Floats:
+        """As slow or fast as in this batch and the last: what happens once does not say what comes.
+
+        >>> SiteRecord({}, (1.0, 2.0, 0.5)).believed(np.array([4.0, 3.0, 0.8])).tolist()
+        [1.0, 2.0, 0.8]
+        """
+        known = self.slowness if len(self.slowness) == len(slowness) else np.ones(len(slowness))
+        believed: Floats = np.clip(1.0, np.minimum(slowness, known), np.maximum(slowness, known))
+        return believed
 
     def is_lasting(self, site: int) -> bool:
         """Whether putting rows off has not helped this site."""
-        return self.batches.get(site, 0) > PATIENCE
+        return self.over.get(site, 0) > PATIENCE
 
-    def to_json(self) -> dict[str, int]:
-        return {str(site): count for site, count in self.batches.items()}
+    def to_json(self) -> dict[str, Any]:
+        return {"over": {str(site): n for site, n in self.over.items()}, "slowness": list(self.slowness)}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Overload:
-        return cls({int(site): int(count) for site, count in data.items()})
+    def from_json(cls, data: Mapping[str, Any]) -> SiteRecord:
+        over = {int(site): int(count) for site, count in data.get("over", {}).items()}
+        return cls(over, tuple(data.get("slowness", ())))
 
 
 def plan_budgets(
@@ -84,9 +102,9 @@ def plan_budgets(
     *,
     ran_at: Ints,
     next_at: Ints,
-    overload: Overload,
+    record: SiteRecord,
     capacity: Capacity,
-) -> tuple[dict[int, RowBudget], Overload]:
+) -> tuple[dict[int, RowBudget], SiteRecord]:
     """Decide which sites put rows off in the next batch, should it be like the last one.
 
     Sites that are not named take everything. Where rows wait for one that is no longer over its budget, it
@@ -104,29 +122,32 @@ def plan_budgets(
     Examples
     --------
     >>> rows, here = np.array([30_000, 10_000, 10_000]), np.arange(3)
-    >>> batch = Statistics.of_batch([0.3, 0.1, 0.1], rows)
-    >>> how = {"ran_at": here, "next_at": here, "overload": Overload({}), "capacity": "auto"}
-    >>> budgets, overload = plan_budgets(batch, rows, **how)
-    >>> budgets, overload.batches
+    >>> batch = Statistics.of_batch([0.9, 0.3, 0.3], rows)
+    >>> how = {"ran_at": here, "next_at": here, "record": SiteRecord(), "capacity": "auto"}
+    >>> budgets, record = plan_budgets(batch, rows, **how)
+    >>> budgets, record.over
     ({0: RowBudget(rows=25000, waiting=50000)}, {0: 1})
     """
     space = int(arrived.sum()) if capacity == "auto" else capacity
-    expected_s = sum_by_site(arrived * _seconds_per_row(batch, ran_at)[ran_at], next_at, batch.sites)
-    if not space or not expected_s.any():
-        return {}, overload
+    usual_s = float(batch.busy_s.sum() / max(batch.rows.sum(), 1))
+    if not space or not usual_s:
+        return {}, record
+    slowness = _slowness(batch, ran_at, usual_s)
+    row_s = usual_s * record.believed(slowness)
+    expected_s = sum_by_site(arrived * row_s[ran_at], next_at, batch.sites)
+    allowed_s = SLACK * expected_s.mean()
+    over = expected_s > allowed_s + LEAST_S
+    record = record.after(np.flatnonzero(over), slowness)
+    waits = sum_by_site(batch.pending_rows, next_at, batch.sites) > 0
+    named = [site for site in np.flatnonzero(over | waits).tolist() if not record.is_lasting(site)]
     rows = sum_by_site(arrived, next_at, batch.sites)
-    pace = np.divide(rows, expected_s, out=np.zeros(batch.sites), where=expected_s > 0)
-    allowed = np.maximum(np.round(pace * SLACK * expected_s.mean()), float(LEAST_ROWS))
-    overload = overload.after(np.flatnonzero(rows > allowed))
-    waiting = sum_by_site(batch.pending_rows, next_at, batch.sites)
-    eased = np.flatnonzero((rows > allowed) | (waiting > 0)).tolist()
-    named = [site for site in eased if not overload.is_lasting(site)]
-    return {site: RowBudget(int(allowed[site]), space // len(named)) for site in named}, overload
+    paces = np.divide(rows, expected_s, out=np.full(batch.sites, 1 / usual_s), where=expected_s > 0)
+    budgets = {s: RowBudget(max(1, round(paces[s] * allowed_s)), space // len(named)) for s in named}
+    return budgets, record
 
 
-def _seconds_per_row(batch: Statistics, site_of: Ints) -> Floats:
-    """By site; one that had no rows counts as the average one."""
+def _slowness(batch: Statistics, site_of: Ints, usual_s: float) -> Floats:
+    """Seconds per row by site, 1 being the average; a site without rows counts as usual."""
     rows = sum_by_site(batch.rows, site_of, batch.sites)
-    usual = float(batch.busy_s.sum() / max(rows.sum(), 1.0))
-    seconds: Floats = np.divide(batch.busy_s, rows, out=np.full(batch.sites, usual), where=rows > 0)
-    return seconds
+    slowness: Floats = np.divide(batch.busy_s, rows * usual_s, out=np.ones(batch.sites), where=rows > 0)
+    return slowness

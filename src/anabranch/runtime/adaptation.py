@@ -14,7 +14,7 @@ import numpy as np
 from anabranch.adapt.controller import Controller
 from anabranch.adapt.events import AdaptEvent, EventKind
 from anabranch.adapt.hybrid_policy import HybridPolicy
-from anabranch.adapt.site_budgets import Overload, RowBudget, plan_budgets
+from anabranch.adapt.site_budgets import RowBudget, SiteRecord, plan_budgets
 from anabranch.adapt.spill import SiteSpill, SpillKind, SpillStep, plan_spill
 from anabranch.adapt.statistics import Ints, Statistics
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
@@ -44,7 +44,7 @@ class Adaptation:
         self._controller = Controller.from_json(remembered.get("controller", {}), HybridPolicy.default())
         self._spill = {int(s): SiteSpill.from_json(q) for s, q in remembered.get("spill", {}).items()}
         self._row_budgets = {int(s): RowBudget(*b) for s, b in remembered.get("rowBudgets", {}).items()}
-        self._overload = Overload.from_json(remembered.get("overload", {}))
+        self._sites = SiteRecord.from_json(remembered.get("sites", {}))
         self._waiting = np.zeros(PARTITIONS, np.int64)
         for partition, rows in remembered.get("waiting", ()):
             self._waiting[partition] = rows
@@ -100,7 +100,7 @@ class Adaptation:
             "controller": self._controller.to_json(),
             "spill": {str(site): queues.to_json() for site, queues in self._spill.items()},
             "rowBudgets": {str(site): [b.rows, b.waiting] for site, b in self._row_budgets.items()},
-            "overload": self._overload.to_json(),
+            "sites": self._sites.to_json(),
             "waiting": [[int(p), int(self._waiting[p])] for p in np.flatnonzero(self._waiting)],
             "events": list(self._events),
         }
@@ -170,13 +170,13 @@ class Adaptation:
         self, batch: int, statistics: Statistics, arrived: Ints, ran_at: Ints, site_of: Ints
     ) -> tuple[AdaptEvent, ...]:
         """Which sites put rows off in the next batch."""
-        known, overload = self._row_budgets, self._overload
-        self._row_budgets, self._overload = plan_budgets(
+        known, record = self._row_budgets, self._sites
+        self._row_budgets, self._sites = plan_budgets(
             statistics,
             arrived,
             ran_at=ran_at,
             next_at=site_of,
-            overload=overload,
+            record=record,
             capacity=self.settings.skew_buffer_rows,
         )
         put_off = [
@@ -194,12 +194,12 @@ class Adaptation:
             AdaptEvent(
                 batch,
                 EventKind.SKEW_LASTS,
-                f"site {site} has had more than its share for {self._overload.batches[site]} batches: "
+                f"site {site} has had more than its share for {self._sites.over[site]} batches: "
                 "its rows no longer wait",
                 {"site": site},
             )
             for site in known
-            if self._overload.is_lasting(site) and not overload.is_lasting(site)
+            if self._sites.is_lasting(site) and not record.is_lasting(site)
         ]
         return (*put_off, *given_up)
 

@@ -30,7 +30,7 @@ def eager_buffer() -> Iterator[None]:
         return replace(found, busy_s=sum_by_site(found.rows, site_of, found.sites) / 1e6)
 
     with (
-        mock.patch.object(site_budgets, "LEAST_ROWS", 1),
+        mock.patch.object(site_budgets, "LEAST_S", 0.0),
         mock.patch.object(site_budgets, "SLACK", 1.0),
         mock.patch.object(Adaptation, "_statistics", counted),
     ):
