@@ -179,13 +179,20 @@ def test_both_tracks_together_process_no_more_than_both_plans_would() -> None:
     assert 0 < found.cost_s < found.processing_s
 
 
-def test_the_second_window_of_the_papers_rule_makes_no_results_on_the_old_track() -> None:
+def test_the_second_window_of_the_papers_rule_costs_the_old_track_no_rows() -> None:
     exact, paper = (parallel(statistics(ONE_KEY), rule=rule) for rule in PurgeRule)
-    _, root = plan_cost(OLD, Estimates(ONE_KEY, statistics(ONE_KEY)), COSTS).nodes[-2:]
-    second = paper.cost_s - exact.cost_s
-    without_root_pairs = plan_cost(OLD, Estimates(ONE_KEY, statistics(ONE_KEY)), COSTS).seconds
-    without_root_pairs -= root.work.pairs * COSTS.pair_s
-    assert second == pytest.approx(10.0 * without_root_pairs)
+    assert paper.duration_s == 2 * exact.duration_s
+    assert paper.cost_s == pytest.approx(exact.cost_s)
+
+
+def test_an_old_track_makes_half_of_its_pairs_with_an_old_row_and_a_quarter_on_the_way_to_one() -> None:
+    known, only_pairs = statistics(ONE_KEY), UnitCosts(0.0, 1.0, 0.0, 0.0, 0.0)
+    nodes = plan_cost(OLD, Estimates(ONE_KEY, known), only_pairs).nodes
+    pairs = [node.work.pairs for node in nodes if node.work.pairs]
+    everything = Relocation(OLD, NEW, share=1.0)
+    leaving = parallel_track_relocation(everything, graph=ONE_KEY, statistics=known, costs=only_pairs)
+    shares = (1 / 2 + 1 / 4, 2 / 3 + 1 / 4, 3 / 4)
+    assert leaving.sender_s == pytest.approx(10.0 * sum(p * s for p, s in zip(pairs, shares, strict=True)))
 
 
 def test_large_states_left_by_rates_that_fell_favour_the_parallel_track() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.adapt import tracks
-from anabranch.operators import rows, window_join
+from anabranch.operators import ending_join, window_join
 from anabranch.plan.layout import TIME
 from anabranch.runtime import arrivals, site_work, slot_task, task_plan, track_run
 from anabranch.testing.restless_session import check_restless_session
@@ -25,41 +25,29 @@ Planted = AbstractContextManager[Any]
 
 def new_rows_are_taken_for_old() -> Planted:
     """The track that ends makes results of new rows with new rows, as the newer one does."""
-    real = rows.RowSet.aged
-    return mock.patch.object(rows.RowSet, "aged", lambda self, *, is_old: real(self, is_old=True))
+    matched = window_join.WindowJoin._matched
+    return mock.patch.object(ending_join.EndingJoin, "_matched", matched)
 
 
-@contextmanager
-def new_rows_are_left_out_below_the_root_too() -> Iterator[None]:
-    """Two new rows may still meet an old one above: only the root may leave them out."""
-    real = window_join.WindowJoin._matched
-
-    def matched(self: Any, node: Any, new: Any, old: Any, **side: Any) -> Iterator[pa.RecordBatch]:
-        if not (self._ends and new.is_old is False and old.is_old is False):
-            yield from real(self, node, new, old, **side)
-
-    with mock.patch.object(window_join.WindowJoin, "_matched", matched):
-        yield
+def two_new_rows_never_meet_an_old_one_above() -> Planted:
+    return mock.patch.object(ending_join.CrossingProbe, "rows", return_value=())
 
 
-def a_row_is_old_only_if_all_its_parts_are() -> Planted:
-    real = window_join.WindowJoin._combine
+def new_rows_of_both_sides_cross() -> Planted:
+    """A crossing of new rows with all rows of the other side, not only the old ones."""
+    return mock.patch.object(ending_join.CrossingProbe, "_kept", window_join.WindowJoin._kept)
 
-    class Strict:
-        """An array of marks whose `or` is `and`."""
 
-        def __init__(self, marks: Any) -> None:
-            self.marks = marks
+def two_new_rows_of_a_batch_cross_from_both() -> Planted:
+    """A row of this batch meets another of this batch from either of them."""
 
-        def __or__(self, other: Any) -> Any:
-            return self.marks & other.marks
+    def found(self: Any, probe: Any) -> Iterator[pa.Table]:
+        self._rank, self._first = dict.fromkeys(probe.aliases, 1), 0
+        self._tops = {id(chain) for chain in probe.chains}
+        for chain in probe.chains:
+            yield from self._joined(chain)
 
-    def combine(self: Any, *sides: Any) -> pa.RecordBatch:
-        old_at = rows.RowSet.old_at
-        with mock.patch.object(rows.RowSet, "old_at", lambda rows, at: Strict(old_at(rows, at))):
-            return real(self, *sides)
-
-    return mock.patch.object(window_join.WindowJoin, "_combine", combine)
+    return mock.patch.object(ending_join.CrossingProbe, "_found", found)
 
 
 def the_newer_track_sees_old_rows() -> Planted:
@@ -170,8 +158,9 @@ def a_rescale_takes_any_plan_for_the_one_of_the_site() -> Planted:
 
 BUGS: list[Callable[[], Planted]] = [
     new_rows_are_taken_for_old,
-    new_rows_are_left_out_below_the_root_too,
-    a_row_is_old_only_if_all_its_parts_are,
+    two_new_rows_never_meet_an_old_one_above,
+    new_rows_of_both_sides_cross,
+    two_new_rows_of_a_batch_cross_from_both,
     the_newer_track_sees_old_rows,
     strangers_are_not_pruned,
     rebuilding_is_forgotten,

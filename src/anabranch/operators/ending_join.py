@@ -1,7 +1,16 @@
-"""The window join of a track that ends: at its root, new rows are not even matched with new ones.
+"""The joins of a track that ends: only results with an old row are its own.
 
-Results without an old row are the newer track's (papers/dcape.txt, section 3.2). Leaving them out after
-they were made would cost the sender, which is the loaded site, as much as if nothing had moved.
+The papers' old plan joins everything and marks what is old, and its root leaves out what is new
+throughout (papers/plan-migration.txt, section 4.2; dcape.txt, section 3.2). Below the root it thus goes on
+making new rows of new rows, at the site that is loaded already, as long as a single old row is left that
+they might meet above. Here no join puts new with new. What the papers mark is known by the set that
+rows are in, and the states of joins have only rows with an old member:
+
+    (a b) c    rows of (a b) that are old in a or in b       with all rows of c
+               rows of a and b that are new, in no state     with old rows of c: a crossing
+
+A crossing is found as a probing plan finds results, from new rows of a and from new rows of b. As old rows
+become fewer and new ones more, it goes by way of whichever there are fewer of.
 """
 
 from __future__ import annotations
@@ -10,31 +19,105 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from anabranch.operators.multiway_probe import MultiwayProbe
 from anabranch.operators.rows import RowSet
 from anabranch.operators.window_join import WindowJoin
-from anabranch.plan.layout import OLD
-from anabranch.plan.local_plan import JoinNode
+from anabranch.plan.local_plan import Crossing, JoinNode, LeafNode, LocalNode, ProbeNode
 
 
 class EndingJoin(WindowJoin):
-    """One query's plan at the site of a track that ends, for one batch."""
+    """One query's plan at the site of a track that ends, for a batch since a newer one began."""
+
+    def run(self) -> None:
+        self._made: dict[str, RowSet] = {}
+        super().run()
+
+    def _new_rows(self, node: LocalNode) -> RowSet | None:
+        rows = super()._new_rows(node)
+        if rows is not None and isinstance(node, JoinNode):
+            rows = self._made[node.state] = rows.as_old()
+        return rows
+
+    def _joined(self, node: JoinNode) -> Iterator[pa.Table]:
+        yield from super()._joined(node)
+        for crossing in node.crossings:
+            probe = CrossingProbe(
+                self._plan, new=self._new, old=self._old, emit=self._emit, quota=self._quota - self.pairs
+            )
+            made = self._made.get(crossing.old.state)
+            yield from probe.rows(crossing, made, are_results=self._is_root(node))
+            self.probes += probe.probes
+            self.pairs += probe.pairs
+            self.pairs_by_partition += probe.pairs_by_partition
 
     def _matched(
         self, node: JoinNode, new: RowSet, old: RowSet, *, new_is_left: bool
     ) -> Iterator[pa.RecordBatch]:
-        if self._is_root(node):
-            if old.is_old is False:
-                new = with_old_member(new)
-            elif new.is_old is False:
-                old = with_old_member(old)
-        yield from super()._matched(node, new, old, new_is_left=new_is_left)
+        if new.is_old or old.is_old:
+            yield from super()._matched(node, new, old, new_is_left=new_is_left)
 
 
-def with_old_member(rows: RowSet) -> RowSet:
-    """Of rows that tell one by one whether they are old, those that are."""
-    if rows.is_old is not None:
-        return rows
-    marks = rows.batch.column(OLD)
-    if marks.true_count == len(marks):
-        return rows.aged(is_old=True)
-    return rows.derived(with_old_member, lambda: RowSet(rows.batch.filter(marks)).aged(is_old=True))
+class CrossingProbe(MultiwayProbe):
+    """Rows of a join that are new throughout on one side and have an old member on the other."""
+
+    def rows(self, crossing: Crossing, made: RowSet | None, *, are_results: bool) -> Iterator[pa.Table]:
+        """All of them that have a row of this batch.
+
+        Parameters
+        ----------
+        made
+            Rows of the old side that this batch has made.
+        are_results
+            Whether they are results, not rows of a state.
+        """
+        self._old_side, self._made, self._are_results = crossing.old.aliases, made, are_results
+        old = sum(len(rows) for rows in self._kept(crossing.old)) + (0 if made is None else len(made))
+        new = {leaf.aliases: self._size(leaf) for leaf in crossing.new}
+        if not old or not all(new.values()):
+            return
+        chains = [crossing.by_old.chains[0]]
+        for leaf, by_old, by_new in zip(
+            crossing.new, crossing.by_old.chains[1:], crossing.by_new.chains[1:], strict=True
+        ):
+            fewest = min(size for aliases, size in new.items() if aliases != leaf.aliases)
+            chains.append(by_old if old <= fewest else by_new)
+        yield from self._found(ProbeNode(crossing.by_old.aliases, tuple(chains)))
+
+    def _size(self, leaf: LeafNode) -> int:
+        arrived = self._arrived(leaf)
+        return sum(len(rows) for rows in self._kept(leaf)) + (0 if arrived is None else len(arrived))
+
+    def _is_root(self, node: JoinNode) -> bool:
+        return self._are_results and super()._is_root(node)
+
+    def _reached(self, node: LocalNode) -> RowSet | None:
+        return self._made if node.aliases == self._old_side else super()._reached(node)
+
+    def _arrived(self, node: LocalNode) -> RowSet | None:
+        return self._made if node.aliases == self._old_side else super()._arrived(node)
+
+    def _kept(self, node: LocalNode) -> Iterator[RowSet]:
+        is_old = node.aliases == self._old_side
+        return (rows for rows in super()._kept(node) if rows.is_old == is_old)
+
+
+class EndingProbe(MultiwayProbe):
+    """One query's probing plan at the site of a track that ends.
+
+    Results are told apart by the first of their references that is old: those before it are new.
+    """
+
+    def run(self) -> None:
+        assert isinstance(self._plan.root, ProbeNode)
+        for first_old in range(len(self._plan.root.aliases)):
+            self._first_old = first_old
+            super().run()
+
+    def _arrived(self, node: LocalNode) -> RowSet | None:
+        return None if self._rank[node.aliases[0]] == self._first_old else super()._arrived(node)
+
+    def _kept(self, node: LocalNode) -> Iterator[RowSet]:
+        rank = self._rank[node.aliases[0]]
+        for rows in super()._kept(node):
+            if rank > self._first_old or rows.is_old == (rank == self._first_old):
+                yield rows

@@ -20,30 +20,36 @@ class MultiwayProbe(WindowJoin):
     """One query's probing plan at one site, for one batch."""
 
     def run(self) -> None:
-        root = self._plan.root
-        assert isinstance(root, ProbeNode)
-        self._rank = {alias: i for i, alias in enumerate(root.aliases)}
-        self._roots = {id(chain) for chain in root.chains}
-        for first, chain in zip(root.aliases, root.chains, strict=True):
-            self._first = self._rank[first]
-            for rows in self._joined(chain):
-                self._emit_results(rows)
+        assert isinstance(self._plan.root, ProbeNode)
+        for rows in self._found(self._plan.root):
+            self._emit_results(rows)
         self._keep_results()
 
+    def _found(self, probe: ProbeNode) -> Iterator[pa.Table]:
+        self._rank = {alias: i for i, alias in enumerate(probe.aliases)}
+        self._tops = {id(chain) for chain in probe.chains}
+        for first, chain in zip(probe.aliases, probe.chains, strict=True):
+            self._first = self._rank[first]
+            yield from self._joined(chain)
+
     def _is_root(self, node: JoinNode) -> bool:
-        return id(node) in self._roots
+        return id(node) in self._tops
 
     def _pairs(self, node: JoinNode) -> Iterator[pa.RecordBatch]:
         reached, probed = self._reached(node.left), node.right
-        assert isinstance(probed, LeafNode)
         if reached is None:
             return
         self.probes += len(reached)
         for old in self._kept(probed):
             yield from self._matched(node, reached, old, new_is_left=True)
-        new = self._new.get(probed.input)
-        if new is not None and self._rank[probed.aliases[0]] > self._first:
+        if self._rank[probed.aliases[0]] > self._first and (new := self._arrived(probed)) is not None:
             yield from self._matched(node, reached, new, new_is_left=True)
 
     def _reached(self, node: LocalNode) -> RowSet | None:
-        return self._new.get(node.input) if isinstance(node, LeafNode) else self._kept_rows(node)
+        """Rows that have got as far as a node of a chain."""
+        return self._arrived(node) if isinstance(node, LeafNode) else self._kept_rows(node)
+
+    def _arrived(self, node: LocalNode) -> RowSet | None:
+        """New rows of what is probed."""
+        assert isinstance(node, LeafNode)
+        return self._new.get(node.input)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from anabranch.exchange.partition_map import partition_of
 from anabranch.operators.match import Side
 from anabranch.operators.order import Int64s, Rows32, combine_hashes, order_by_hash
-from anabranch.plan.layout import HASH, OLD, SEQUENCE
+from anabranch.plan.layout import HASH, SEQUENCE
 from anabranch.plan.local_plan import LocalNode
 
 T = TypeVar("T")
@@ -26,8 +26,8 @@ class RowSet:
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.batch = batch
-        self.is_old: bool | None = None
-        """In a track that ends: whether the rows are from before its end; None when column `old` tells."""
+        self.is_old = False
+        """In a track that ends: whether the rows are from before its end, or have a member that is."""
         self._indexes: dict[tuple[str, ...], tuple[Int64s, Rows32]] = {}
         self._derived: dict[Hashable, Any] = {}
 
@@ -41,18 +41,11 @@ class RowSet:
             order = order_by_hash(hashes, times)
         return cls(batch.take(pa.array(order)))
 
-    def aged(self, *, is_old: bool) -> RowSet:
-        """The same rows, with the same indexes, told to be old or new."""
+    def as_old(self) -> RowSet:
+        """The same rows, with the same indexes, told to be old."""
         rows = RowSet(self.batch)
-        rows._indexes, rows._derived, rows.is_old = self._indexes, self._derived, is_old
+        rows._indexes, rows._derived, rows.is_old = self._indexes, self._derived, True
         return rows
-
-    def old_at(self, at: Rows32) -> npt.NDArray[np.bool_]:
-        """Which of the rows at some positions are old."""
-        if self.is_old is not None:
-            return np.full(len(at), self.is_old)
-        marks: npt.NDArray[np.bool_] = self.batch.column(OLD).to_numpy(zero_copy_only=False)[at]
-        return marks
 
     def __len__(self) -> int:
         return int(self.batch.num_rows)

@@ -21,11 +21,13 @@ from anabranch.operators.order import Rows32
 from anabranch.operators.partition_counts import partition_counts
 from anabranch.operators.rows import RowSet, concat_rows, equal_or_unknown_false, int64s
 from anabranch.operators.theta_join import theta_match
-from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME, OLD
+from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME
 from anabranch.plan.local_plan import JoinNode, LeafNode, LocalNode, LocalPlan, ProbeNode
 
 FLUSH_ROWS = 1 << 20
 """Gathered rows after which predicates run and results leave: bounds memory, amortises calls."""
+_HIDDEN = (HASH, MAX_TIME, DEADLINE)
+"""Columns of intermediate rows beside those of the query."""
 _COUNT = "rows"
 """Column of results without any other: they are still so many."""
 
@@ -49,9 +51,6 @@ class WindowJoin:
         Takes each table of results.
     quota
         Largest number of pairs a batch may examine.
-    ends
-        Whether a newer track has begun: then only results with an old row are this one's, and every
-        set of rows tells which are (papers/plan-migration.txt, section 4.2).
     """
 
     def __init__(
@@ -62,10 +61,8 @@ class WindowJoin:
         old: Mapping[str, Sequence[RowSet]],
         emit: Callable[[pa.Table], None],
         quota: int,
-        ends: bool = False,
     ) -> None:
         self._plan = plan
-        self._ends = ends
         self._new = new
         self._old = old
         self._emit = emit
@@ -123,14 +120,9 @@ class WindowJoin:
         tables = [t for t in self._joined(node) if t.num_rows]
         if not tables:
             return None
-        names = [*self._hidden, *(node.names[c] for c in node.columns)]
+        names = [*_HIDDEN, *(node.names[c] for c in node.columns)]
         joined = pa.concat_tables(tables).rename_columns(names).combine_chunks()
         return RowSet.sorted(joined.to_batches()[0], MAX_TIME)
-
-    @property
-    def _hidden(self) -> tuple[str, ...]:
-        """Columns of intermediate rows beside those of the query."""
-        return (HASH, MAX_TIME, DEADLINE, OLD) if self._ends else (HASH, MAX_TIME, DEADLINE)
 
     def _joined(self, node: JoinNode) -> Iterator[pa.Table]:
         """New rows of a join, filtered, in pieces of bounded size."""
@@ -149,10 +141,8 @@ class WindowJoin:
         rows = pa.Table.from_batches(gathered)
         if node.classes:  # a theta join has applied them already
             rows = filter_rows(rows, node.residuals)
-        if not self._is_root(node):
-            return rows.select([*self._hidden, *node.columns])
-        if self._plan.window is not None:
-            return rows.select([HASH, MAX_TIME, DEADLINE, *node.columns])
+        if not self._is_root(node) or self._plan.window is not None:
+            return rows.select([*_HIDDEN, *node.columns])
         return rows.select(list(node.columns) or [_COUNT])
 
     def _pairs(self, node: JoinNode) -> Iterator[pa.RecordBatch]:
@@ -177,8 +167,6 @@ class WindowJoin:
         self, node: JoinNode, new: RowSet, old: RowSet, *, new_is_left: bool
     ) -> Iterator[pa.RecordBatch]:
         new_node, old_node = (node.left, node.right) if new_is_left else (node.right, node.left)
-        if self._ends and self._is_root(node) and new.is_old is False and old.is_old is False:
-            return  # new with new: the newer track's
         if node.classes:
             pairs = match(
                 new.side(new_node, node.index_of(new_node)), old.side(old_node, node.index_of(old_node))
@@ -210,14 +198,12 @@ class WindowJoin:
 
         wanted = dict.fromkeys((*node.columns, *(node.residual_columns if node.classes else ())))
         columns = {name: side(name) for name in wanted}
-        old = left.old_at(left_rows) | right.old_at(right_rows) if self._ends else None
         if self._plan.window is not None or not self._is_root(node):
             columns |= _times(node, left, left_rows, right, right_rows)
             columns[HASH] = left.batch.column(HASH).take(left_at)
-        if not self._is_root(node):
-            if old is not None:
-                columns[OLD] = pa.array(old)
-        elif not node.columns:  # SELECT of constants only: the number of rows still counts
+        if (
+            self._is_root(node) and not node.columns
+        ):  # SELECT of constants only: the number of rows still counts
             columns[_COUNT] = pa.nulls(len(left_rows), pa.bool_())
         batch = pa.RecordBatch.from_pydict(columns)
         for name in node.verify:
@@ -227,9 +213,6 @@ class WindowJoin:
             if same.true_count != len(same):
                 batch = batch.filter(same)
                 left_at, right_at = left_at.filter(same), right_at.filter(same)
-                old = None if old is None else old[same.to_numpy(zero_copy_only=False)]
-        if old is not None and self._is_root(node) and not old.all():
-            batch = batch.filter(pa.array(old))
         return batch
 
 

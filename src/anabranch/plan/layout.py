@@ -26,9 +26,6 @@ SEQUENCE = "sequence"
 DEADLINE = "deadline"
 """Column of min(ts_i + W_i) in an intermediate row: it joins nothing newer than that."""
 
-OLD = "old"
-"""Column of intermediate rows of a track that ends: whether one of their rows is from before its end."""
-
 WIDE_TYPES = ("string", "binary", "decimal")
 """Key types that do not fit the 64 bits of their hash, so that equal hashes are no proof."""
 

@@ -8,11 +8,12 @@ physical columns of the node's rows, which are named by content and so outlive a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from anabranch.plan.aggregate import WindowNode, window_node
+from anabranch.plan.graph import JoinGraph
 from anabranch.plan.layout import (
     DEADLINE,
     HASH,
@@ -65,6 +66,8 @@ class JoinNode:
     names: Mapping[str, str]
     earlier: str | None = None
     """In a track that ends: the state with its rows from before a newer track began."""
+    crossings: tuple[Crossing, ...] = ()
+    """In a track that ends: how its rows are found that are new on a side which is itself a join."""
     window_us: int = 0
     max_time: str = MAX_TIME
     deadline: str = DEADLINE
@@ -85,6 +88,23 @@ class ProbeNode:
 
     aliases: tuple[str, ...]
     chains: tuple[JoinNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """References of one side of a join, with new rows, and the other side, with old ones.
+
+    Attributes
+    ----------
+    by_old, by_new
+        Chains from the old side and from each of the references. Those of the references come to the old
+        side as soon as they can, or last.
+    """
+
+    new: tuple[LeafNode, ...]
+    old: LocalNode
+    by_old: ProbeNode
+    by_new: ProbeNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,23 +161,71 @@ def _compile_root(
 ) -> LocalNode | ProbeNode:
     if not isinstance(plan, Probe):
         return _compile(layout, routed, plan, track)
+    orders = [tuple(map(Leaf, order)) for order in plan.orders]
+    return _compile_chains(layout, routed, orders, track)
+
+
+def _compile_chains(
+    layout: Layout, routed: RoutedQuery, orders: Sequence[Sequence[Plan]], track: tuple[int, int | None]
+) -> ProbeNode:
     chains = []
-    for first, *others in plan.orders:
-        tree: Plan = Leaf(first)
+    for first, *others in orders:
+        tree = first
         for other in others:
-            tree = Join(tree, Leaf(other))
-        chain = _compile(layout, routed, tree, track)
+            tree = Join(tree, other)
+        chain = _compile(layout, routed, tree, track, in_chain=True)
         assert isinstance(chain, JoinNode)
         chains.append(chain)
-    return ProbeNode(plan.aliases, tuple(chains))
+    return ProbeNode(tuple(first.aliases[0] for first, *_ in orders), tuple(chains))
 
 
-def _compile(layout: Layout, routed: RoutedQuery, plan: Plan, track: tuple[int, int | None]) -> LocalNode:
+def _crossings(
+    layout: Layout, routed: RoutedQuery, plan: Join, track: tuple[int, int | None]
+) -> Iterator[Crossing]:
+    for side, old in ((plan.left, plan.right), (plan.right, plan.left)):
+        if not isinstance(side, Join):
+            continue
+        leaves = [Leaf(alias) for alias in side.aliases]
+        by_old, by_new = [], []
+        for start in (old, *leaves):
+            others = [leaf for leaf in leaves if leaf != start]
+            by_old.append(_connected(routed.graph, start, [old, *others] if start != old else others))
+            by_new.append(_connected(routed.graph, start, [*others, old] if start != old else others))
+        new = [_compile(layout, routed, leaf, track) for leaf in leaves]
+        yield Crossing(
+            tuple(node for node in new if isinstance(node, LeafNode)),
+            _compile(layout, routed, old, track, in_chain=True),
+            _compile_chains(layout, routed, by_old, track),
+            _compile_chains(layout, routed, by_new, track),
+        )
+
+
+def _connected(graph: JoinGraph, first: Plan, others: Sequence[Plan]) -> list[Plan]:
+    """The others in this order, except that what has no predicate with any before it comes later."""
+    order, left = [first], list(others)
+    while left:
+        reached = [alias for plan in order for alias in plan.aliases]
+        found = (plan for plan in left if graph.connected(reached, plan.aliases))
+        order.append(next(found, left[0]))
+        left.remove(order[-1])
+    return order
+
+
+def _compile(
+    layout: Layout,
+    routed: RoutedQuery,
+    plan: Plan,
+    track: tuple[int, int | None],
+    *,
+    in_chain: bool = False,
+) -> LocalNode:
     if isinstance(plan, Leaf):
         ref = next(r for r in routed.query.refs if r.alias == plan.alias)
         return _leaf(layout, routed, ref)
     assert isinstance(plan, Join)
-    left, right = (_compile(layout, routed, side, track) for side in (plan.left, plan.right))
+    left, right = (
+        _compile(layout, routed, side, track, in_chain=in_chain) for side in (plan.left, plan.right)
+    )
     graph, query = routed.graph, routed.query
     classes = graph.shared_classes(left.aliases, right.aliases)
     on_routing_hash = bool(routed.routing) and classes == routed.routing
@@ -186,6 +254,7 @@ def _compile(layout: Layout, routed: RoutedQuery, plan: Plan, track: tuple[int, 
         state=state if until is None else f"{state}~{until}",
         names=names,
         earlier=None if until is None else state,
+        crossings=() if until is None or in_chain else tuple(_crossings(layout, routed, plan, track)),
     )
 
 

@@ -325,14 +325,13 @@ class _Tracks:
         return self._over(duration_s, (now + later) / 2, later)
 
     def draining(self, box: tuple[Join, ...], duration_s: float) -> float:
-        """Equation 5, the old track; its top does not join new rows with new ones (section 4.2.2).
+        """Equation 5, the old track, which makes only rows with an old member (`operators.ending_join`).
 
-        So it makes what the new track does not: after a window nothing any more.
+        At time t < W these are 1 - (t/W)^(m-1) of the rows of a join over m references: all but 1/m on
+        average. After a window it makes nothing any more.
         """
-        top = max((len(join.aliases) for join in box), default=1)
-        now = self._seconds(box, self._now, at_top=1 - 1 / top)
-        later = self._seconds(box, self._later, at_top=1 - 1 / top)
-        return self._over(duration_s, (now + later) / 2, self._seconds(box, self._later, at_top=0.0))
+        first = (self._draining(box, self._now) + self._draining(box, self._later)) / 2
+        return self._over(duration_s, first, 0.0)
 
     def filling(self, box: tuple[Join, ...], duration_s: float) -> float:
         """Equation 6, the new track: its states start empty and are full after a window.
@@ -360,15 +359,27 @@ class _Tracks:
         turning = min(self._window_s, duration_s)
         return turning * first_window + (duration_s - turning) * afterwards
 
-    def _seconds(
-        self,
-        box: tuple[Join, ...],
-        estimates: Estimates,
-        *,
-        at_top: float = 1.0,
-        empty_at_first: bool = False,
-    ) -> float:
-        """Seconds per second; `at_top` is the share of its rows that the top of the box makes."""
+    def _draining(self, box: tuple[Join, ...], estimates: Estimates) -> float:
+        """Seconds per second.
+
+        Crossings go by way of the old rows of one side or the new ones of the other, whichever are fewer:
+        a quarter of the pairs that the new ones would find in full states.
+        """
+        total = 0.0
+        for join in box:
+            left, right = frozenset(join.left.aliases), frozenset(join.right.aliases)
+            both = left | right
+            work = join_work(left, right, estimates, kept=both != self._root)
+            probes = sum(
+                estimates.rate(side) * (1 if len(side) == 1 else 1 - 1 / len(side)) for side in (left, right)
+            )
+            old = 1 - 1 / len(both)
+            crossing = 1 / 4 if any(both < frozenset(other.aliases) for other in box) else 0.0
+            total += Work(probes, work.pairs * (old + crossing), work.inserts * old).seconds(self._costs)
+        return total
+
+    def _seconds(self, box: tuple[Join, ...], estimates: Estimates, *, empty_at_first: bool = False) -> float:
+        """Seconds per second."""
         total = 0.0
         for join in box:
             left, right = frozenset(join.left.aliases), frozenset(join.right.aliases)
@@ -378,8 +389,6 @@ class _Tracks:
             if empty_at_first:
                 probes = estimates.rate(left) / len(left) + estimates.rate(right) / len(right)
                 made = 1 / len(both)
-            if not any(both < frozenset(other.aliases) for other in box):
-                made *= at_top
             total += Work(probes, work.pairs * made, work.inserts * made).seconds(self._costs)
         return total
 

@@ -82,10 +82,14 @@ class Course:
         return max(b - a for a, b in zip(done[self.start :], done[self.start + 1 :], strict=False))
 
     def settled(self, name: str) -> int:
-        """Batches after the migration until intermediate rows are, and stay, as few as the new plan has."""
+        """Batches after the migration until intermediate rows are first as few as the new plan has.
+
+        Afterwards those of moving state exceed them once more, for a window: what was recomputed is one
+        block, which leaves when its last row does.
+        """
         mine, new = self.traces[name].intermediate, self.traces[NEW].intermediate
-        last = max((n for n in range(self.start, len(mine)) if mine[n] > 1.05 * new[n]), default=self.start)
-        return last - self.start
+        later = range(self.start, len(mine))
+        return next((n for n in later if mine[n] <= 1.05 * new[n]), len(mine)) - self.start
 
 
 @cache

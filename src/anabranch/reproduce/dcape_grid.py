@@ -1,7 +1,7 @@
 """dcape-fig9 to -fig13: parallel track against moving state when partitions move.
 
 papers/dcape.txt, section 5.3. Rates are equal and steady in figures 9 to 12. So that plans differ, site 0
-has changed to ((b c) a) early on, as the paper's most loaded machine has; balancing begins after 30 s.
+has changed to ((b c) a) early on, as the paper's most loaded machine has; balancing begins after 15 s.
 In figure 13 B and C fall to a twentieth at that moment, site 0 then changes its plan, and partitions move.
 """
 
@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from anabranch.plan.migration_cost import Strategy
-from anabranch.reproduce.dcape_fig7 import LONG_WINDOW_S, falling_load
+from anabranch.reproduce.dcape_fig7 import falling_load
 from anabranch.reproduce.dcape_load import Load
 from anabranch.reproduce.dcape_replay import replay
 from anabranch.reproduce.dcape_run import Measured, Setting, measure
@@ -19,9 +19,11 @@ from anabranch.sim.experiments.picture import Chart, draw
 from anabranch.sim.experiments.result import Cell, Check, Result, Table, at_least, at_most, between
 
 RATES, WINDOWS_S = (30, 40, 50), (15, 30, 45, 60)
-SCALE = 40.0
+SCALE = 100.0
 """Rows for one of the paper's."""
-BALANCE_AT, SWITCH_AT = 10, 2
+LENGTH_S = 180.0
+"""The longest window and what comes before it leave half of it for what balancing brought."""
+BALANCE_AT, SWITCH_AT = 5, 2
 """Batches of 3 s."""
 CLEARLY = 1.05
 """What a winner must be ahead by to be called one."""
@@ -34,8 +36,8 @@ NAME_OF = {Strategy.PARALLEL_TRACK: "ptlb", Strategy.MOVING_STATE: "mslb", None:
 
 
 def grid_load(rate: float, window_s: float, *, quick: bool) -> Load:
-    scale = SCALE / 4 if quick else SCALE
-    return Load(rate * scale, window_s, keys=round(25 * scale))
+    scale = SCALE / 10 if quick else SCALE
+    return Load(rate * scale, window_s, keys=100, values=200, length_s=LENGTH_S)
 
 
 @cache
@@ -178,8 +180,9 @@ def _longest_stretch(moved: list[int]) -> int:
 
 def dcape_fig13(out: Path, *, quick: bool = False) -> Result:
     """Large states and falling rates: parallel track wins."""
-    load = falling_load(10 if quick else 100, LONG_WINDOW_S)
-    switch, balance = BALANCE_AT + 1, BALANCE_AT + 3
+    load = falling_load(10 if quick else 100)
+    fallen = round(load.drop_s / load.interval_s)
+    switch, balance = fallen + 1, fallen + 3
     runs = {
         wish: measure(load, Setting(wish, balance_at=balance, switch_at=switch)) for wish in ("off", *WISHES)
     }

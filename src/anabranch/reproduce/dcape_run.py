@@ -117,6 +117,7 @@ def _run(load: Load, setting: Setting) -> Measured:
                 slots=SLOTS,
                 isolation="per_site",
                 max_blocks=4,
+                skew_buffer_rows=0,
                 rebalance="off",
                 migration=setting.migration,
             ),

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from anabranch.adapt.tracks import Track
 from anabranch.operators.rows import rows_in
-from anabranch.plan.layout import MAX_TIME, OLD
+from anabranch.plan.layout import MAX_TIME
 from anabranch.plan.local_plan import JoinNode, LeafNode, LocalPlan
 from anabranch.runtime.open_blocks import mask_of
 from anabranch.runtime.retention import horizons_of
@@ -61,8 +61,6 @@ class LemmaPurge:
                 continue
             self._seen.add((track, block.name))
             rows = rows_in(map_block(self._directory, block), mask_of(track.partitions))
-            # Without the column they were made before the newer track began: all are old.
-            old = rows.filter(rows.column(OLD)) if OLD in rows.schema.names else rows
-            if old.num_rows:
-                time = pc.max(old.column(MAX_TIME)).as_py()
+            if rows.num_rows:  # all have an old member
+                time = pc.max(rows.column(MAX_TIME)).as_py()
                 newest[block.state] = max(time, newest.get(block.state, time))

@@ -72,7 +72,13 @@ class PlanAdaptation:
         return self._attention.taken if self._attention.is_due(batch) else None
 
     def after(
-        self, batch: int, tracks: Tracks, reports: Sequence[SiteReport], elapsed_s: float, wish: str
+        self,
+        batch: int,
+        tracks: Tracks,
+        partition_map: PartitionMap,
+        reports: Sequence[SiteReport],
+        elapsed_s: float,
+        wish: str,
     ) -> tuple[tuple[Migration, ...], tuple[AdaptEvent, ...]]:
         """Take note of a batch and decide which sites change plans before the next one.
 
@@ -100,7 +106,7 @@ class PlanAdaptation:
             view
             for query, plans in tracks.plans.items()
             for site in range(len(plans))
-            if (view := self._view(query, site, tracks, observed)) is not None
+            if (view := self._view(query, site, tracks, partition_map, observed)) is not None
         ]
         self._calibrate(views, reports)
         settings = PlanPolicySettings(wish=Wish(wish))
@@ -170,7 +176,12 @@ class PlanAdaptation:
         }
 
     def _view(
-        self, query: str, site: int, tracks: Tracks, observed: Mapping[tuple[int, str], float]
+        self,
+        query: str,
+        site: int,
+        tracks: Tracks,
+        partition_map: PartitionMap,
+        observed: Mapping[tuple[int, str], float],
     ) -> PlanView | None:
         routed = self._queries.get(query)
         if routed is None:
@@ -180,6 +191,8 @@ class PlanAdaptation:
         )
         if statistics is None:
             return None
+        owned = partitions_of(partition_map, site)
+        ending = (t for t in tracks.ending if t.query == query and t.site == site)
         return PlanView(
             site,
             query,
@@ -188,7 +201,7 @@ class PlanAdaptation:
             statistics,
             self._lateness_s(routed),
             observed.get((site, query)),
-            migrating=any(t.query == query and t.site == site for t in tracks.ending),
+            migrating=any(t.partitions & owned for t in ending),  # others have left: no plan of theirs
         )
 
     def _calibrate(self, views: Sequence[PlanView], reports: Sequence[SiteReport]) -> None:

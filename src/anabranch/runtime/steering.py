@@ -127,7 +127,7 @@ class Steering:
         tracks = tracks.rebuilt()
         if after != before:
             tracks = self.moved(tracks, before, after, self._strategy(old, before, after), batch + 1)
-        proposed, reasons = self._migrations(batch, old, reports, elapsed_s)
+        proposed, reasons = self._migrations(batch, old, before, reports, elapsed_s)
         events += reasons
         tracks, postponed = self._migrated(batch, tracks, proposed, before, after)
         events += postponed
@@ -164,11 +164,16 @@ class Steering:
         return tracks, events
 
     def _migrations(
-        self, batch: int, tracks: Tracks, reports: Sequence[SlotReport], elapsed_s: float
+        self,
+        batch: int,
+        tracks: Tracks,
+        partition_map: PartitionMap,
+        reports: Sequence[SlotReport],
+        elapsed_s: float,
     ) -> tuple[Sequence[Migration], Sequence[AdaptEvent]]:
         """What the plan policy wants to change, and its reasons."""
         sites = [site for r in reports for site in r.sites]
-        return self._plans.after(batch, tracks, sites, elapsed_s, self.settings.migration)
+        return self._plans.after(batch, tracks, partition_map, sites, elapsed_s, self.settings.migration)
 
     def _strategy(self, tracks: Tracks, before: PartitionMap, after: PartitionMap) -> Strategy:
         """How partitions change sites where plans differ."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from anabranch.exchange.partition_map import PARTITIONS
 from anabranch.operators.edge_sample import sample_edge
-from anabranch.operators.ending_join import EndingJoin
+from anabranch.operators.ending_join import EndingJoin, EndingProbe
 from anabranch.operators.joined_results import as_stream
 from anabranch.operators.multiway_probe import MultiwayProbe
 from anabranch.operators.operator import Operator
@@ -21,8 +21,7 @@ from anabranch.operators.window_aggregate import WindowAggregate
 from anabranch.operators.window_distinct import WindowDistinct
 from anabranch.operators.window_join import WindowJoin
 from anabranch.plan.aggregate import WindowNode
-from anabranch.plan.layout import OLD
-from anabranch.plan.local_plan import JoinNode, LeafNode, ProbeNode
+from anabranch.plan.local_plan import LeafNode, ProbeNode
 from anabranch.runtime.guest_rows import gather
 from anabranch.runtime.open_blocks import OpenBlock, mask_of
 from anabranch.runtime.reports import JoinReport, SiteReport
@@ -77,10 +76,9 @@ class TrackRun:
             return
         operator = self._operator(states, writer)
         self._run(operator, writer)
-        if self._work.plan.edges and isinstance(operator, WindowJoin):
+        if self._work.until is None and self._work.plan.edges and isinstance(operator, WindowJoin):
             self._tell(operator, time.thread_time() - started)
-            if self._work.until is None:
-                self._tell_references(states)
+            self._tell_references(states)
 
     def _answer_joined(self, writer: ResultWriter) -> None:
         """Group the results of a join, whatever tracks have found them: the newest answers for all."""
@@ -99,22 +97,7 @@ class TrackRun:
             self._report.pairs += operator.pairs
             self._report.results += writer.rows - before
         for state, batch in operator.kept.items():
-            if (batch := self._worth_keeping(state, batch)).num_rows:
-                self.kept.setdefault(state, []).append(batch)
-
-    def _worth_keeping(self, state: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """New intermediate rows that a later row can still meet.
-
-        What comes to a track that ends is new, so that a row without an old member that only waits for rows
-        of one stream, at the root, waits for nothing: it has met the old ones of that stream in this batch.
-        """
-        root = self._work.plan.root
-        if self._work.until is None or OLD not in batch.schema.names or not isinstance(root, JoinNode):
-            return batch
-        for side, other in ((root.left, root.right), (root.right, root.left)):
-            if side.state == state and isinstance(other, LeafNode):
-                return batch.filter(batch.column(OLD))
-        return batch
+            self.kept.setdefault(state, []).append(batch)
 
     def _states(self, spilled: Collection[int] = ()) -> States:
         """Row sets by state, of the partitions and batches that are the track's."""
@@ -136,13 +119,13 @@ class TrackRun:
             rows = block.rows
             if spilled and meta.state in self._task.spillable:  # private copies
                 rows = RowSet(rows_in(rows.batch, in_memory))
-            if self._work.until is not None and OLD not in rows.batch.schema.names:
-                rows = rows.aged(is_old=not is_leaf or meta.batch < self._work.until)
+            if self._work.until is not None and (not is_leaf or meta.batch < self._work.until):
+                rows = rows.as_old()
             states.setdefault(meta.state, []).append(rows)
         for state, blocks in guests.items():
             key = self._report.site, state, self._work.partitions, self._work.until
             sets = gather(key, blocks, self._mine, self._task.batch)
-            states.setdefault(state, []).extend(rows.aged(is_old=False) for rows in sets)
+            states.setdefault(state, []).extend(sets)
         return states
 
     def _is_guest(self, block: OpenBlock) -> bool:
@@ -166,9 +149,7 @@ class TrackRun:
             for state, batch in rebuild.kept.items():
                 rows = RowSet(batch)
                 self.kept.setdefault(state, []).append(batch)
-                states.setdefault(state, []).append(
-                    rows if self._work.until is None else rows.aged(is_old=True)
-                )
+                states.setdefault(state, []).append(rows if self._work.until is None else rows.as_old())
                 self._report.rebuilt_rows += batch.num_rows
             self.pairs_by_partition += rebuild.pairs_by_partition
         self._report.rebuild_s += time.thread_time() - began
@@ -176,12 +157,11 @@ class TrackRun:
     def _operator(self, states: States, writer: ResultWriter) -> Operator:
         plan, until, quota = self._work.plan, self._work.until, self._task.quota_pairs
         if plan.window is None or plan.window.joined:
-            rows = self._rows
-            if until is not None:
-                rows = {source: r.aged(is_old=self._task.batch < until) for source, r in rows.items()}
-            join = EndingJoin if until is not None else WindowJoin
-            join = MultiwayProbe if isinstance(plan.root, ProbeNode) else join
-            return join(plan, new=rows, old=states, emit=writer.write, quota=quota, ends=until is not None)
+            tree, probe = (WindowJoin, MultiwayProbe)
+            if until is not None and self._task.batch >= until:
+                tree, probe = (EndingJoin, EndingProbe)
+            join = probe if isinstance(plan.root, ProbeNode) else tree
+            return join(plan, new=self._rows, old=states, emit=writer.write, quota=quota)
         return self._grouping(plan.window, states.get(plan.window.state, ()), writer)
 
     def _grouping(self, window: WindowNode, blocks: Sequence[RowSet], writer: ResultWriter) -> Operator:
@@ -204,7 +184,7 @@ class TrackRun:
         join.probes += operator.probes
         join.pairs += operator.pairs
         join.inserts += sum(batch.num_rows for batch in operator.kept.values())
-        join.settled &= work.until is None and not work.after and not work.rebuilds
+        join.settled &= not work.after and not work.rebuilds
 
     def _tell_references(self, states: States) -> None:
         """Report rows of every reference and, now and then, how they meet."""
