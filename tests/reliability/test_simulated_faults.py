@@ -7,18 +7,28 @@ import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anabranch.errors import AnabranchError
+from anabranch.errors import AnabranchError, StateError
 from anabranch.runtime.sinks import ParquetSink
-from anabranch.state import FencedError, ManifestConflict, PosixStorage, collect_garbage, newest, verify_chain
+from anabranch.state import (
+    FencedError,
+    ManifestConflict,
+    PosixStorage,
+    block,
+    collect_garbage,
+    newest,
+    verify_chain,
+)
 from anabranch.testing.crash_scenario import (
     BATCHES,
     COPYING,
     GROUPED,
+    ISOLATED,
     PLAIN,
     RESTLESS,
     CrashRun,
@@ -38,7 +48,7 @@ from anabranch.testing.faults import SimulatedCrash
 
 SEEDS = int(os.environ.get("ANABRANCH_FAULT_SEEDS", "1000"))
 PARTS = 4
-OTHERS = {"groups of joins": GROUPED, "what is being copied": COPYING}
+OTHERS = {"groups of joins": GROUPED, "what is being copied": COPYING, "what has been copied": ISOLATED}
 FIRST_SEED = int(os.environ.get("ANABRANCH_FAULT_FIRST_SEED", "0"))
 
 
@@ -59,7 +69,7 @@ def test_a_crash_at_any_change_to_the_disk_loses_and_doubles_nothing(root: Path,
 
 @pytest.mark.parametrize("scenario", OTHERS.values(), ids=OTHERS)
 def test_a_crash_loses_and_doubles_nothing_either_of(root: Path, scenario: Scenario) -> None:
-    seeds = range(FIRST_SEED, FIRST_SEED + SEEDS // 50)
+    seeds = range(FIRST_SEED, FIRST_SEED + SEEDS // 70)
     crashes = sum(crashed(root, seed, scenario) for seed in seeds)
     assert crashes > len(seeds) * 0.8
 
@@ -70,6 +80,24 @@ def test_thousands_of_crashes_lose_and_double_nothing_of(root: Path, scenario: S
     seeds = range(FIRST_SEED, FIRST_SEED + 3 * SEEDS)
     crashes = sum(crashed(root, seed, scenario) for seed in seeds)
     assert crashes > len(seeds) * 0.8
+
+
+def test_a_copy_that_is_not_synced_is_found_out(root: Path) -> None:
+    real = block.write_synced
+
+    def write(path: Path, data: memoryview) -> None:
+        if "/site-" in str(path):
+            with path.open("xb") as file:
+                file.write(data)
+        else:
+            real(path, data)
+
+    def look() -> None:
+        for seed in range(12, 60):
+            crashed(root, seed, ISOLATED)
+
+    with mock.patch.object(block, "write_synced", write), pytest.raises((AssertionError, StateError)):
+        look()
 
 
 def crashed(root: Path, seed: int, scenario: Scenario) -> int:

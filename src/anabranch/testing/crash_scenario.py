@@ -93,13 +93,13 @@ class Scenario:
 PLAIN = Scenario()
 RESTLESS = Scenario(("pairs", "ones", "counts", "trios"), RESTLESS_BATCHES, tuple(range(16)))
 GROUPED = Scenario(("groups", "kinds", "trio_groups"), RESTLESS_BATCHES, tuple(range(6)))
-COPYING = Scenario(
+ISOLATED = Scenario(
     ("pairs", "trio_groups"),
     RESTLESS_BATCHES,
     (0, 2, 3, 7, 10, 11),  # in others no row moves
     isolation="per_site",
-    only="/site-",
 )
+COPYING = replace(ISOLATED, only="/site-")
 
 _TRIO = "FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], a [RANGE 1 SECOND] AS c WHERE a.k = b.k AND b.k = c.k"
 TEXTS = {
