@@ -40,8 +40,8 @@ from anabranch.sim.workload import self_similar
 ROUNDS_MS = (10, 100, 250, 500, 1000)
 QUICK_ROUNDS_MS = (10, 1000)
 TICK_S, FINE_TICK_S = 0.0025, 0.001
-"""In short rounds, moves of 70 to 130 ms fill a quarter to half of the time, so ticks may be felt. Over 60 s, the
-fine one changes throughput by 1 % at 10 ms and by 2 % at 250 ms; from 500 ms on, over 12 s, by 0.4 %."""
+"""In short rounds, moves of 70 to 130 ms fill a quarter to half of the time, so ticks may be felt. The fine
+one changes throughput by 1 % at 10 ms and by 2 % at 250 ms (60 s); from 500 ms on by 0.4 % (12 s)."""
 FINE_UNTIL_MS = 250
 
 CALM, LOADED = "unloaded", "8 sites loaded"
