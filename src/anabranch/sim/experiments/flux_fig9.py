@@ -41,7 +41,7 @@ ROUNDS_MS = (10, 100, 250, 500, 1000)
 QUICK_ROUNDS_MS = (10, 1000)
 TICK_S, FINE_TICK_S = 0.0025, 0.001
 """In short rounds, moves of 70 to 130 ms fill a quarter to half of the time, so ticks may be felt. The fine
-one changes throughput by 1 % at 10 ms and by 2 % at 250 ms (60 s); from 500 ms on by 0.4 % (12 s)."""
+one raises throughput by 1 to 2 % until 250 ms (60 s), and from 500 ms on by 0.4 % (12 s)."""
 FINE_UNTIL_MS = 250
 
 CALM, LOADED = "unloaded", "8 sites loaded"
