@@ -32,6 +32,7 @@ from tests.runtime.directed_runs import (
 )
 from tests.runtime.nasty_runs import bind, rows
 
+from anabranch.adapt.tracks import EVERY
 from anabranch.exchange.partition_map import PARTITIONS
 from anabranch.plan.logical import Query
 from anabranch.plan.migration_cost import Strategy
@@ -155,6 +156,20 @@ def test_a_parallel_track_waits_for_the_slowest_stream() -> None:
         batches[n]["c"] = rows()  # c stands still, and its watermark with it
     told = check_directed([THREE], batches, {2: everywhere(BC_A, PT)})
     assert [n for n, t in enumerate(told.tracks) if t.ending] == list(range(2, 8))
+
+
+@pytest.mark.parametrize("restart", [None, 7, 8, 9], ids=lambda at: f"restart before {at}")
+@pytest.mark.parametrize(
+    "boundary", [everywhere(BC_A, PT), swapped(PT)], ids=["another plan", "another site"]
+)
+def test_a_track_that_has_outlived_the_one_before_it_is_like_those_that_were_always_there(
+    boundary: Boundary, restart: int | None
+) -> None:
+    restarts = {} if restart is None else {restart: ([THREE], TWO_SLOTS)}
+    told = check_directed([THREE], steady_batches(12), {2: boundary}, settings=TWO_SLOTS, restarts=restarts)
+    ended = next(b for b in range(2, 12) if not told.ending(b) and told.ending(b - 1))
+    assert told.tracks[ended - 1].began["q"] == {3: EVERY}
+    assert not told.tracks[ended + 1].began, "what the older one left has been discarded by then"
 
 
 def test_a_track_whose_partitions_are_empty_ends_at_once() -> None:

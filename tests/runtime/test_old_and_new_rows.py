@@ -70,9 +70,7 @@ def test_every_result_comes_from_one_box(case: int, order: str, old: str, new: s
     groups = [names] if order == "all at once" else [[name] for name in names]
     before = [name for name in "abcd" if name not in names]
     batches = [_one_row_of((), 0), _one_row_of(before, 0), *(_one_row_of(group, 1) for group in groups)]
-    batches[1]["a"] = pa.concat_tables(
-        [batches[1]["a"], rows((2, 0))]
-    )  # keeps the old box
+    batches[1]["a"] = pa.concat_tables([batches[1]["a"], rows((2, 0))])  # keeps the old box
     with counted() as given:
         told = check_directed([FOUR], batches, {0: everywhere(old, MS), 1: everywhere(new, PT)})
     assert told.results["q"].num_rows == 1

@@ -14,7 +14,7 @@ import pytest
 from anabranch.adapt import tracks
 from anabranch.operators import ending_join, window_join
 from anabranch.plan.layout import TIME
-from anabranch.runtime import arrivals, site_work, slot_task, task_plan, track_run
+from anabranch.runtime import arrivals, settled_tracks, site_work, slot_task, task_plan, track_run
 from anabranch.testing.restless_session import check_restless_session
 
 ENOUGH = 25
@@ -48,6 +48,16 @@ def two_new_rows_of_a_batch_cross_from_both() -> Planted:
             yield from self._joined(chain)
 
     return mock.patch.object(ending_join.CrossingProbe, "_found", found)
+
+
+def a_track_settles_although_others_that_began_with_it_end() -> Planted:
+    real = settled_tracks._is_busy
+
+    def is_busy(tracks: Any, query: str, since: int, partitions: int) -> bool:
+        others = tuple(t for t in tracks.ending if t.since != since or t.partitions & partitions)
+        return real(replace(tracks, ending=others), query, since, partitions)
+
+    return mock.patch.object(settled_tracks, "_is_busy", is_busy)
 
 
 def the_newer_track_sees_old_rows() -> Planted:
@@ -161,6 +171,7 @@ BUGS: list[Callable[[], Planted]] = [
     two_new_rows_never_meet_an_old_one_above,
     new_rows_of_both_sides_cross,
     two_new_rows_of_a_batch_cross_from_both,
+    a_track_settles_although_others_that_began_with_it_end,
     the_newer_track_sees_old_rows,
     strangers_are_not_pruned,
     rebuilding_is_forgotten,

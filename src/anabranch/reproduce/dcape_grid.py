@@ -21,8 +21,8 @@ from anabranch.sim.experiments.result import Cell, Check, Result, Table, at_leas
 RATES, WINDOWS_S = (30, 40, 50), (15, 30, 45, 60)
 SCALE = 100.0
 """Rows for one of the paper's."""
-LENGTH_S = 180.0
-"""The longest window and what comes before it leave half of it for what balancing brought."""
+LENGTH_S = 120.0
+"""The longest window and what comes before it leave a third of it for what balancing brought."""
 BALANCE_AT, SWITCH_AT = 5, 2
 """Batches of 3 s."""
 CLEARLY = 1.05
@@ -37,7 +37,7 @@ NAME_OF = {Strategy.PARALLEL_TRACK: "ptlb", Strategy.MOVING_STATE: "mslb", None:
 
 def grid_load(rate: float, window_s: float, *, quick: bool) -> Load:
     scale = SCALE / 10 if quick else SCALE
-    return Load(rate * scale, window_s, keys=100, values=200, length_s=LENGTH_S)
+    return Load(rate * scale, window_s, keys=100, values=100, length_s=LENGTH_S)
 
 
 @cache

@@ -258,7 +258,7 @@ class BatchLoop:
         now_s, timeout = self._clock(), self._steering.settings.idle_timeout_seconds
         known = {s.name: s for s in self.manifest.streams} if self.manifest else {}
         streams = advance(known, self._catalog.streams, reports, now_s=now_s, idle_timeout_s=timeout)
-        next_map, tracks, events = self._steering.after(
+        next_map, tracks, blocks, events = self._steering.after(
             task.batch,
             task.partition_map,
             self.tracks,

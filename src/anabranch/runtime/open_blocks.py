@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +43,8 @@ def open_blocks(
                 _opened.pop(meta.name, None)  # what it had of ours was discarded: nothing to compact
                 continue
             block = _opened[meta.name] = _open(directory, meta, found)
+        if block.meta.state != meta.state:
+            block = _opened[meta.name] = replace(block, meta=meta)
         if block.partitions & mine:
             by_state.setdefault(meta.state, []).append(block)
     return by_state

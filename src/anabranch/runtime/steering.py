@@ -1,7 +1,7 @@
 """Steering: what changes between two batches, in one order, so that the policies do not fight.
 
 First partitions change sites, then sites change plans, unless partitions of theirs have just moved; last,
-tracks end that have no rows any more. All judgement is in `adapt`.
+tracks end that have no rows any more, and those that followed them settle. All judgement is in `adapt`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from anabranch.runtime.catalog import Catalog
 from anabranch.runtime.plan_adaptation import PlanAdaptation
 from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.settings import Settings
+from anabranch.runtime.settled_tracks import settled
 from anabranch.runtime.site_work import TrackCompiler
 from anabranch.state import BlockMeta, StreamState
 from anabranch.state.expiry import held_back
@@ -106,7 +107,7 @@ class Steering:
         streams: Sequence[StreamState],
         elapsed_s: float,
         blocks: Sequence[BlockMeta],
-    ) -> tuple[PartitionMap, Tracks, tuple[AdaptEvent, ...]]:
+    ) -> tuple[PartitionMap, Tracks, tuple[BlockMeta, ...], tuple[AdaptEvent, ...]]:
         """Take note of a batch and decide what changes before the next one.
 
         Parameters
@@ -138,7 +139,8 @@ class Steering:
         )
         events += track_events(batch, old, tracks, ended)
         self._adaptation.remember(events)
-        return after, tracks, tuple(events)
+        tracks, named = settled(tracks, blocks, self._compiler.plan_of)
+        return after, tracks, named, tuple(events)
 
     def _migrated(
         self,
