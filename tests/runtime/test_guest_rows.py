@@ -24,11 +24,14 @@ def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def block(*times: int, partition: int = 200) -> OpenBlock:
-    """Rows of one partition."""
+    """Rows of one partition, which came in the batches that their times tell."""
     hashes = np.full(len(times), (partition << 56) - (1 << 64) if partition > 127 else partition << 56)
     rows = pa.RecordBatch.from_pydict({HASH: pa.array(hashes), TIME: pa.array(times, pa.int64())})
-    meta = BlockMeta("x", "s", 0, 0, 0, len(times), 1, "", 0, 0, 0, ((partition, len(times)),))
-    return OpenBlock(meta, RowSet(rows), bits([partition]), np.zeros(PARTITIONS, dtype=np.int64))
+    first, last = min(times), max(times)
+    meta = BlockMeta("x", "s", first, last, 0, len(times), 1, "", 0, 0, 0, ((partition, len(times)),))
+    rows_of = np.zeros(PARTITIONS, dtype=np.int64)
+    rows_of[partition] = len(times)
+    return OpenBlock(meta, RowSet(rows), bits([partition]), rows_of)
 
 
 def times_of(sets: list[RowSet]) -> list[int]:
@@ -49,11 +52,25 @@ def test_blocks_that_come_and_go_batch_after_batch() -> None:
             assert rows.batch.column(TIME).to_pylist() == sorted(rows.batch.column(TIME).to_pylist())
 
 
+def test_rows_that_have_expired_leave() -> None:
+    blocks = [block(batch) for batch in range(20)]
+    gather("a", blocks, EVERYTHING, 19)
+    assert times_of(gather("a", blocks[6:], EVERYTHING, 20)) == list(range(6, 20))
+    assert gather("a", [], EVERYTHING, 21) == []
+
+
+def test_a_merger_of_rows_that_were_apart_is_read_anew() -> None:
+    gather("a", [block(0, 1, 2), block(3)], EVERYTHING, 4)
+    assert times_of(gather("a", [block(0, 1, 2, 3, 4)], EVERYTHING, 5)) == [0, 1, 2, 3, 4]
+
+
 def test_nothing_is_put_together_twice() -> None:
     blocks = [block(1, 2), block(3)]
-    (first,) = gather("a", blocks, EVERYTHING, 0)
-    (again,) = gather("a", blocks, EVERYTHING, 1)
+    (first,) = gather("a", blocks, EVERYTHING, 4)
+    (again,) = gather("a", blocks, EVERYTHING, 4)
     assert again is first
+    (merged,) = gather("a", [block(1, 2, 3)], EVERYTHING, 5)
+    assert merged is first, "the rows are the same, although in another file"
 
 
 def test_rows_of_other_partitions_are_left_out() -> None:

@@ -60,12 +60,12 @@ def test_a_merger_never_mixes_states_buckets_slots_or_sides_of_a_barrier(
     )
     by_name = {block.name: block for block in population}
     assert all(uses == 1 for uses in Counter(name for group in plan for name in group).values())
-    sizes = Counter(block.state for block in population)
+    sizes = Counter((block.state, apart and block.slot) for block in population)
     for group in plan:
         members = [by_name[name] for name in group]
         assert len(members) >= FAN_IN
         assert len({block.state for block in members}) == 1
-        assert sizes[members[0].state] > max_blocks
+        assert sizes[members[0].state, apart and members[0].slot] > max_blocks
         if bucket_us is not None:
             assert len({block.max_ts // bucket_us for block in members}) == 1
         if apart:

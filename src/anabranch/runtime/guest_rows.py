@@ -24,14 +24,24 @@ GROWTH = 2
 
 @dataclass(slots=True)
 class _Set:
-    blocks: tuple[OpenBlock, ...]
+    """The rows of some batches, whatever files they are in by now."""
+
+    first: int
+    last: int
     rows: RowSet
+
+    def has(self, block: OpenBlock) -> bool:
+        return self.first <= block.meta.batch and block.meta.last_batch <= self.last
+
+    def overlaps(self, block: OpenBlock) -> bool:
+        return block.meta.batch <= self.last and self.first <= block.meta.last_batch
 
 
 @dataclass(slots=True)
 class _Gathered:
     batch: int
     sets: list[_Set] = field(default_factory=list)
+    """From the oldest batches to the newest."""
 
 
 _gathered: dict[Hashable, _Gathered] = {}
@@ -43,8 +53,8 @@ def gather(key: Hashable, blocks: Sequence[OpenBlock], mask: np.ndarray, batch: 
     Parameters
     ----------
     key
-        Who asks, for which state and partitions: what was put together before is used again, as long as
-        the blocks it came from are still there.
+        Who asks, for which state and partitions: what was put together before is used again. That other
+        files have the rows now, because their owners have merged theirs, does not matter.
     mask
         The partitions.
     batch
@@ -52,18 +62,31 @@ def gather(key: Hashable, blocks: Sequence[OpenBlock], mask: np.ndarray, batch: 
     """
     known = _gathered.setdefault(key, _Gathered(batch))
     known.batch = batch
-    present = {id(block) for block in blocks}
-    known.sets = [s for s in known.sets if all(id(block) in present for block in s.blocks)]
-    held = {id(block) for s in known.sets for block in s.blocks}
-    loose = [block for block in blocks if id(block) not in held]
+    if any(s.overlaps(block) and not s.has(block) for s in known.sets for block in blocks):
+        known.sets = []
+    kept = []
+    for s in known.sets:
+        inside = [block for block in blocks if s.has(block)]
+        if sum(int(block.rows_of[mask].sum()) for block in inside) == len(s.rows):
+            kept.append(s)
+        elif inside:  # some have expired
+            kept.append(_put_together(inside, mask))
+    known.sets = kept
+    loose = [block for block in blocks if not any(s.has(block) for s in known.sets)]
     if loose:
-        pieces = [rows_in(block.rows.batch, mask) for block in loose]
-        while known.sets and len(known.sets[-1].rows) < GROWTH * sum(p.num_rows for p in pieces):
-            smaller = known.sets.pop()
-            pieces.append(smaller.rows.batch)
-            loose += smaller.blocks
-        known.sets.append(_Set(tuple(loose), RowSet.sorted(concat_rows(pieces), TIME)))
-    return [s.rows for s in known.sets]
+        latest = _put_together(loose, mask)
+        while known.sets and len(known.sets[-1].rows) < GROWTH * len(latest.rows):
+            older = known.sets.pop()
+            both = concat_rows([older.rows.batch, latest.rows.batch])
+            latest = _Set(older.first, latest.last, RowSet.sorted(both, TIME))
+        known.sets.append(latest)
+    return [s.rows for s in known.sets if len(s.rows)]
+
+
+def _put_together(blocks: Sequence[OpenBlock], mask: np.ndarray) -> _Set:
+    rows = concat_rows([rows_in(block.rows.batch, mask) for block in blocks])
+    first = min(block.meta.batch for block in blocks)
+    return _Set(first, max(block.meta.last_batch for block in blocks), RowSet.sorted(rows, TIME))
 
 
 def forget_gathered(batch: int) -> None:

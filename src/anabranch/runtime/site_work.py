@@ -116,10 +116,8 @@ def without_strangers(
     needed: dict[str, Partitions] = {}
     for mine in work.values():
         for item in mine:
-            for node in item.plan.nodes():
-                if isinstance(node, JoinNode):
-                    for state in {node.state, kept_state(node)}:
-                        needed[state] = needed.get(state, 0) | item.partitions & ~_lacking(item, state)
+            for state in join_states(item.plan):
+                needed[state] = needed.get(state, 0) | item.partitions & ~_lacking(item, state)
     kept = []
     for block in blocks:
         wanted = needed.get(block.state)
@@ -128,6 +126,11 @@ def without_strangers(
         elif partitions := tuple((p, n) for p, n in block.partitions if wanted >> p & 1):
             kept.append(replace(block, partitions=partitions))
     return tuple(kept)
+
+
+def join_states(plan: LocalPlan) -> set[str]:
+    """Intermediate states that a plan reads."""
+    return {s for node in plan.nodes() if isinstance(node, JoinNode) for s in (node.state, kept_state(node))}
 
 
 def _lacking(work: TrackWork, state: str) -> Partitions:

@@ -32,7 +32,7 @@ from anabranch.runtime.laps import Laps
 from anabranch.runtime.open_blocks import OpenBlock, close_blocks, mask_of, open_blocks, opened
 from anabranch.runtime.reports import SiteReport, SlotReport
 from anabranch.runtime.shipments import Shipment, folder_of
-from anabranch.runtime.site_work import TrackWork
+from anabranch.runtime.site_work import TrackWork, join_states
 from anabranch.runtime.staging import ResultWriter, write_dead_letters
 from anabranch.runtime.track_run import TrackRun
 from anabranch.runtime.wire import Wire
@@ -280,14 +280,23 @@ class _SlotRun:
             )
         )
 
+    def _partitions_in(self, state: str) -> np.ndarray:
+        """Partitions whose rows in a state are read here: those of a track that ends, where it ends."""
+        mine = self.owned.copy()
+        for site, work in self.task.work.items():
+            for item in work:
+                if item.until is not None and state in join_states(item.plan):
+                    mine[mask_of(item.partitions)] = site in self.sites
+        return mine
+
     def _compact(self) -> None:
         """Merge groups of blocks, taking from each the partitions that are now this slot's."""
         metas = {b.name: b for b in self.task.blocks}
         for group in self.task.merges:
-            pieces = []
+            pieces, mine = [], self._partitions_in(metas[group[0]].state)
             for name in group:
                 if (block := opened(name)) is not None:
-                    pieces.append(rows_in(block.rows.batch, self.owned))
+                    pieces.append(rows_in(block.rows.batch, mine))
             pieces = [p for p in pieces if p.num_rows]
             if pieces:
                 time_column = MAX_TIME if MAX_TIME in pieces[0].schema.names else TIME

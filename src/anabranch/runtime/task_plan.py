@@ -77,9 +77,7 @@ def plan_task(
         work=work,
         stateful=frozenset(states_of(plans)),
         blocks=blocks + waiting,
-        merges=_merges(
-            [b for b in blocks if b.name not in leaving], plans, settings.max_blocks * slots, barriers
-        ),
+        merges=_merges([b for b in blocks if b.name not in leaving], plans, settings.max_blocks, barriers),
         quota_pairs=settings.quota_pairs,
         admission=admission,
         look=look,

@@ -123,7 +123,7 @@ class TrackRun:
                 rows = rows.as_old()
             states.setdefault(meta.state, []).append(rows)
         for state, blocks in guests.items():
-            key = self._report.site, state, self._work.partitions, self._work.until
+            key = self._task.checkpoint, self._report.site, state, self._work.partitions, self._work.until
             sets = gather(key, blocks, self._mine, self._task.batch)
             states.setdefault(state, []).extend(sets)
         return states

@@ -39,7 +39,7 @@ def plan_compaction(
         Length of a time bucket. Blocks of different buckets stay apart, so that old rows
         still leave with whole blocks. None, for unbounded windows: one bucket.
     max_blocks
-        A state with no more blocks than this is left alone.
+        A state with no more blocks than this is left alone; or what a slot has of it, where they are apart.
     barriers
         Batches at which running protocols started: rows from before and after stay apart.
     separate_slots
@@ -49,22 +49,22 @@ def plan_compaction(
         raise ValueError(f"bucket_us must be positive, not {bucket_us}")
     fences = sorted(barriers)
     plan = []
-    for state_blocks in _by_state(blocks):
-        if len(state_blocks) <= max_blocks:
+    for together in _apart(blocks, separate_slots=separate_slots):
+        if len(together) <= max_blocks:
             continue
         groups = defaultdict(list)
-        for block in state_blocks:
-            company = company_of(block, bucket_us, fences)
-            groups[(*company, block.slot if separate_slots else 0)].append(block)
+        for block in together:
+            groups[company_of(block, bucket_us, fences)].append(block)
         plan += [merge for group in groups.values() if (merge := _choose(group))]
     return tuple(plan)
 
 
-def _by_state(blocks: Iterable[BlockMeta]) -> Iterable[list[BlockMeta]]:
-    states: dict[str, list[BlockMeta]] = defaultdict(list)
+def _apart(blocks: Iterable[BlockMeta], *, separate_slots: bool) -> Iterable[list[BlockMeta]]:
+    """Blocks by state, and by slot where slots are separate."""
+    found: dict[tuple[str, int], list[BlockMeta]] = defaultdict(list)
     for block in blocks:
-        states[block.state].append(block)
-    return states.values()
+        found[block.state, block.slot if separate_slots else 0].append(block)
+    return found.values()
 
 
 def company_of(block: BlockMeta, bucket_us: int | None, fences: Sequence[int]) -> tuple[int, ...]:
