@@ -7,6 +7,7 @@ In figure 13 B and C fall to a twentieth at that moment, site 0 then changes its
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -180,7 +181,7 @@ def _longest_stretch(moved: list[int]) -> int:
 
 def dcape_fig13(out: Path, *, quick: bool = False) -> Result:
     """Large states and falling rates: parallel track wins."""
-    load = falling_load(10 if quick else 100)
+    load = replace(falling_load(10 if quick else 250, 60.0), length_s=105.0)
     fallen = round(load.drop_s / load.interval_s)
     switch, balance = fallen + 1, fallen + 3
     runs = {
