@@ -16,18 +16,16 @@ from anabranch.plan.estimates import Estimates, JoinStatistics
 from anabranch.plan.migration_cost import (
     MigrationCost,
     PurgeRule,
-    Relocation,
     Strategy,
     Wish,
     changed_joins,
     choose,
     match_states,
     moving_state_cost,
-    moving_state_relocation,
     parallel_track_cost,
     parallel_track_duration,
-    parallel_track_relocation,
 )
+from anabranch.plan.relocation_cost import Relocation, moving_state_relocation, parallel_track_relocation
 from anabranch.plan.tree import joins, parse_plan
 
 ONE_KEY = graph("abcd", ["abcd"])
@@ -185,13 +183,13 @@ def test_the_second_window_of_the_papers_rule_costs_the_old_track_no_rows() -> N
     assert paper.cost_s == pytest.approx(exact.cost_s)
 
 
-def test_an_old_track_makes_half_of_its_pairs_with_an_old_row_and_a_quarter_on_the_way_to_one() -> None:
+def test_an_old_track_makes_pairs_with_an_old_row_and_a_quarter_of_them_on_every_way_to_one() -> None:
     known, only_pairs = statistics(ONE_KEY), UnitCosts(0.0, 1.0, 0.0, 0.0, 0.0)
     nodes = plan_cost(OLD, Estimates(ONE_KEY, known), only_pairs).nodes
     pairs = [node.work.pairs for node in nodes if node.work.pairs]
     everything = Relocation(OLD, NEW, share=1.0)
     leaving = parallel_track_relocation(everything, graph=ONE_KEY, statistics=known, costs=only_pairs)
-    shares = (1 / 2 + 1 / 4, 2 / 3 + 1 / 4, 3 / 4)
+    shares = (1 / 2 + 1 / 4 + 1 / 4, 2 / 3 + 1 / 4, 3 / 4)
     assert leaving.sender_s == pytest.approx(10.0 * sum(p * s for p, s in zip(pairs, shares, strict=True)))
 
 

@@ -2,8 +2,7 @@
 
 The equations are those of papers/plan-migration.txt, section 5, in our terms: hash joins instead of
 nested loops, states shared by name, so that matching and moving (T_match, T_move of equation 3) cost
-nothing, and intermediate rows that expire with their first member. Moving partitions between
-sites of different plans is the same question with two sites to pay (papers/dcape.txt, sections 3 to 5).
+nothing, and intermediate rows that expire with their first member.
 """
 
 from __future__ import annotations
@@ -14,11 +13,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from anabranch.plan.candidates import References
-from anabranch.plan.cost import UnitCosts, Work, join_work, plan_cost
+from anabranch.plan.cost import UnitCosts, Work
 from anabranch.plan.estimates import Estimates, JoinStatistics
 from anabranch.plan.graph import JoinGraph
+from anabranch.plan.track_cost import TrackCost
 from anabranch.plan.tree import Join, Plan, Probe, joins
-from anabranch.plan.visits import join_visits, rebuild_visits, spared_visits
+from anabranch.plan.visits import rebuild_visits, spared_visits
 
 
 class Strategy(StrEnum):
@@ -175,11 +175,11 @@ def parallel_track_cost(
         old_box, new_box = tuple(joins(old)), tuple(joins(new))
     if not math.isfinite(duration):
         return MigrationCost(Strategy.PARALLEL_TRACK, math.inf, 0.0, math.inf, math.inf)
-    track = _Tracks(graph, statistics, costs, root=frozenset(new.aliases))
+    track = TrackCost(graph, statistics, costs, root=frozenset(new.aliases))
     processing = track.draining(old_box, duration) + track.filling(new_box, duration)
     cost = processing - track.running(new_box, duration)
     # Beside what its rows cost, either track goes through its blocks in every batch.
-    visited = track.visits(old_box, duration) + track.visits(new_box, duration, filling=True)
+    visited = track.visits(old_box, duration, draining=True) + track.visits(new_box, duration, filling=True)
     processing += costs.visit_s * visited
     cost += costs.visit_s * (visited - track.visits(new_box, duration))
     return MigrationCost(Strategy.PARALLEL_TRACK, duration, 0.0, processing, cost)
@@ -199,100 +199,6 @@ def parallel_track_duration(
     return window if _height(old) <= 1 else 2 * window
 
 
-@dataclass(frozen=True, slots=True)
-class Relocation:
-    """Partitions that are to go from a site to another, each with its own plan.
-
-    Attributes
-    ----------
-    share
-        Share of the sender's rows that are in these partitions; their work and state follow it.
-    copy_row_s
-        Seconds to copy a row of state, at each end; 0 where sites share their blocks.
-    """
-
-    sender_plan: Plan
-    receiver_plan: Plan
-    share: float
-    copy_row_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class RelocationCost:
-    """CPU seconds at either site beyond those of partitions that had always been at the receiver.
-
-    What they mean for the whole depends on the other sites: `RelocationPath` compares.
-    """
-
-    sender_s: float
-    receiver_s: float
-
-
-def moving_state_relocation(
-    move: Relocation, *, graph: JoinGraph, statistics: JoinStatistics, costs: UnitCosts
-) -> RelocationCost:
-    """MSLB (dcape.txt, section 4): copy matching states, recompute the others at the receiver.
-
-    `statistics` are the sender's. States that the receiver's plan does not have are not sent.
-    """
-    estimates = Estimates(graph, statistics)
-    matched = match_states(move.sender_plan, move.receiver_plan).matched
-    copying = move.share * move.copy_row_s * sum(estimates.rows(s) for s in matched)
-    computing = move.share * recompute_seconds(move.sender_plan, move.receiver_plan, estimates, costs)
-    return RelocationCost(copying, copying + computing)
-
-
-def parallel_track_relocation(
-    move: Relocation,
-    *,
-    graph: JoinGraph,
-    statistics: JoinStatistics,
-    costs: UnitCosts,
-    lateness_s: float = 0.0,
-    rule: PurgeRule = PurgeRule.EXACT,
-) -> RelocationCost:
-    """PTLB (dcape.txt, section 3): new rows go to both sites until the sender has no old ones.
-
-    The sender, which is the loaded one, gets no relief until then (section 5.3).
-    """
-    duration = parallel_track_duration(move.sender_plan, statistics, lateness_s=lateness_s, rule=rule)
-    if not math.isfinite(duration):
-        return RelocationCost(math.inf, 0.0)
-    track = _Tracks(graph, statistics, costs, root=frozenset(graph.aliases))
-    receiver_joins = tuple(joins(move.receiver_plan))
-    sender_s = move.share * track.draining(tuple(joins(move.sender_plan)), duration)
-    if isinstance(move.sender_plan, Probe):  # makes and drops what it would not join new with new
-        whole = running_seconds(move.sender_plan, duration, graph=graph, statistics=statistics, costs=costs)
-        sender_s = move.share * whole
-    spared_s = move.share * (
-        track.running(receiver_joins, duration) - track.filling(receiver_joins, duration)
-    )
-    return RelocationCost(sender_s, -spared_s)
-
-
-def running_seconds(
-    plan: Plan, duration_s: float, *, graph: JoinGraph, statistics: JoinStatistics, costs: UnitCosts
-) -> float:
-    """What a plan takes for its rows over a stretch of event time, at today's rates."""
-    if isinstance(plan, Probe):
-        now, later = (
-            plan_cost(plan, Estimates(graph, known), costs).seconds
-            for known in (statistics, statistics.settled())
-        )
-        turning = min(statistics.longest_window_s, duration_s)
-        return turning * (now + later) / 2 + (duration_s - turning) * later
-    track = _Tracks(graph, statistics, costs, root=frozenset(graph.aliases))
-    return track.running(tuple(joins(plan)), duration_s)
-
-
-def track_visits(
-    plan: Plan, duration_s: float, *, graph: JoinGraph, statistics: JoinStatistics, costs: UnitCosts
-) -> float:
-    """What it takes beside, whatever its rows: going through its blocks in every batch."""
-    track = _Tracks(graph, statistics, costs, root=frozenset(graph.aliases))
-    return costs.visit_s * track.visits(tuple(joins(plan)), duration_s)
-
-
 def choose(moving: MigrationCost, parallel: MigrationCost, wish: Wish) -> MigrationCost | None:
     """The strategy to take: the cheaper, or the one that was asked for. None if there is none."""
     allowed = {
@@ -302,95 +208,6 @@ def choose(moving: MigrationCost, parallel: MigrationCost, wish: Wish) -> Migrat
         Wish.OFF: [],
     }[wish]
     return min((c for c in allowed if c.feasible), key=lambda c: (c.cost_s, c.duration_s), default=None)
-
-
-class _Tracks:
-    """Work of joins over a stretch of event time that starts with a migration."""
-
-    def __init__(
-        self, graph: JoinGraph, statistics: JoinStatistics, costs: UnitCosts, *, root: References
-    ) -> None:
-        self._now = Estimates(graph, statistics)
-        self._later = Estimates(graph, statistics.settled())
-        self._window_s = statistics.longest_window_s
-        self._costs = costs
-        self._root = root
-
-    def running(self, box: tuple[Join, ...], duration_s: float) -> float:
-        """A plan as usual: its states go from today's size to that of today's rates, which takes a window.
-
-        In steady state both are the same.
-        """
-        now, later = self._seconds(box, self._now), self._seconds(box, self._later)
-        return self._over(duration_s, (now + later) / 2, later)
-
-    def draining(self, box: tuple[Join, ...], duration_s: float) -> float:
-        """Equation 5, the old track, which makes only rows with an old member (`operators.ending_join`).
-
-        At time t < W these are 1 - (t/W)^(m-1) of the rows of a join over m references: all but 1/m on
-        average. After a window it makes nothing any more.
-        """
-        first = (self._draining(box, self._now) + self._draining(box, self._later)) / 2
-        return self._over(duration_s, first, 0.0)
-
-    def filling(self, box: tuple[Join, ...], duration_s: float) -> float:
-        """Equation 6, the new track: its states start empty and are full after a window.
-
-        At time t < W a state over m references has (t/W)^m of its rows and grows by (t/W)^(m-1) of its
-        rate (equation 7 for m = 2): 1/m of it on average.
-        """
-        full = self._seconds(box, self._later)
-        return self._over(duration_s, self._seconds(box, self._later, empty_at_first=True), full)
-
-    def visits(self, box: tuple[Join, ...], duration_s: float, *, filling: bool = False) -> float:
-        """Visits of its joins to blocks; states go from today's size to that of today's rates."""
-        batch_s = self._now.statistics.batch_s
-        if batch_s <= 0:
-            return 0.0
-        sides = [(frozenset(join.left.aliases), frozenset(join.right.aliases)) for join in box]
-        later = math.fsum(join_visits(*pair, self._later) for pair in sides)
-        if filling:
-            first = math.fsum(join_visits(*pair, self._later, filling=True) for pair in sides)
-        else:
-            first = (math.fsum(join_visits(*pair, self._now) for pair in sides) + later) / 2
-        return self._over(duration_s, first, later) / batch_s
-
-    def _over(self, duration_s: float, first_window: float, afterwards: float) -> float:
-        turning = min(self._window_s, duration_s)
-        return turning * first_window + (duration_s - turning) * afterwards
-
-    def _draining(self, box: tuple[Join, ...], estimates: Estimates) -> float:
-        """Seconds per second.
-
-        Crossings go by way of the old rows of one side or the new ones of the other, whichever are fewer:
-        a quarter of the pairs that the new ones would find in full states.
-        """
-        total = 0.0
-        for join in box:
-            left, right = frozenset(join.left.aliases), frozenset(join.right.aliases)
-            both = left | right
-            work = join_work(left, right, estimates, kept=both != self._root)
-            probes = sum(
-                estimates.rate(side) * (1 if len(side) == 1 else 1 - 1 / len(side)) for side in (left, right)
-            )
-            old = 1 - 1 / len(both)
-            crossing = 1 / 4 if any(both < frozenset(other.aliases) for other in box) else 0.0
-            total += Work(probes, work.pairs * (old + crossing), work.inserts * old).seconds(self._costs)
-        return total
-
-    def _seconds(self, box: tuple[Join, ...], estimates: Estimates, *, empty_at_first: bool = False) -> float:
-        """Seconds per second."""
-        total = 0.0
-        for join in box:
-            left, right = frozenset(join.left.aliases), frozenset(join.right.aliases)
-            both = left | right
-            work = join_work(left, right, estimates, kept=both != self._root)
-            probes, made = work.probes, 1.0
-            if empty_at_first:
-                probes = estimates.rate(left) / len(left) + estimates.rate(right) / len(right)
-                made = 1 / len(both)
-            total += Work(probes, work.pairs * made, work.inserts * made).seconds(self._costs)
-        return total
 
 
 def _recompute(left: References, right: References, estimates: Estimates, costs: UnitCosts) -> float:

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from anabranch.plan.cost import UnitCosts
 from anabranch.plan.estimates import JoinStatistics
 from anabranch.plan.graph import JoinGraph
-from anabranch.plan.migration_cost import (
+from anabranch.plan.migration_cost import Strategy
+from anabranch.plan.relocation_cost import (
     Relocation,
-    Strategy,
     moving_state_relocation,
     parallel_track_relocation,
     running_seconds,

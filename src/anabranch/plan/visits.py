@@ -9,6 +9,7 @@ are. Which of two trees is cheaper hardly depends on it, so that `plan_cost` lea
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from anabranch.plan.candidates import References
 from anabranch.plan.estimates import Estimates
@@ -37,6 +38,16 @@ def join_visits(left: References, right: References, estimates: Estimates, *, fi
     if filling:
         blocks, pairs = blocks / 2, pairs / len(both)
     return found_by(blocks + 1, pairs)
+
+
+def crossing_visits(new: Sequence[str], old: References, estimates: Estimates, *, pairs: float) -> float:
+    """Visits in a batch of a track that ends, from new rows of some references to old ones of others.
+
+    Each of the references goes its own way through the others. Half of their blocks are old on average.
+    """
+    through = (len(new) - 1) * math.fsum(estimates.blocks(frozenset((alias,))) for alias in new)
+    blocks = (through + len(new) * estimates.blocks(old)) / 2
+    return found_by(blocks, pairs * estimates.statistics.batch_s)
 
 
 def plan_visits(plan: Plan, estimates: Estimates) -> float:

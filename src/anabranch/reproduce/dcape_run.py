@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from anabranch.adapt.events import EventKind
 from anabranch.adapt.tracks import Tracks
@@ -20,7 +21,6 @@ from anabranch.runtime.steering import IsOver
 from anabranch.state.layout import BLOCKS
 from anabranch.testing.local_ingest import mix_longs
 from anabranch.testing.local_run import LocalRun
-from anabranch.testing.oracle_check import scratch
 
 BC_A = "((b c) a)"
 SLOTS = SITES
@@ -106,7 +106,8 @@ def _warm_up() -> None:
 
 def _run(load: Load, setting: Setting) -> Measured:
     measured = Measured()
-    with scratch() as root:
+    with TemporaryDirectory(prefix="anabranch-") as folder:  # on disk: states are too large for memory
+        root = Path(folder)
         run = LocalRun(
             root / "checkpoint",
             STREAMS,

@@ -1,0 +1,133 @@
+"""What a track costs over a stretch of event time that starts with a migration: running, draining, filling.
+
+papers/plan-migration.txt, equations 5 to 7, in our terms: hash joins, and an old track that makes only rows
+with an old member (`operators.ending_join`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from anabranch.plan.candidates import References
+from anabranch.plan.cost import UnitCosts, Work, join_work
+from anabranch.plan.estimates import Estimates, JoinStatistics
+from anabranch.plan.graph import JoinGraph
+from anabranch.plan.tree import Join, joins
+from anabranch.plan.visits import crossing_visits, join_visits
+
+
+class TrackCost:
+    """Work of joins over a stretch of event time that starts with a migration."""
+
+    def __init__(
+        self, graph: JoinGraph, statistics: JoinStatistics, costs: UnitCosts, *, root: References
+    ) -> None:
+        self._now = Estimates(graph, statistics)
+        self._later = Estimates(graph, statistics.settled())
+        self._window_s = statistics.longest_window_s
+        self._costs = costs
+        self._root = root
+
+    def running(self, box: tuple[Join, ...], duration_s: float) -> float:
+        """A plan as usual: its states go from today's size to that of today's rates, which takes a window.
+
+        In steady state both are the same.
+        """
+        now, later = self._seconds(box, self._now), self._seconds(box, self._later)
+        return self._over(duration_s, (now + later) / 2, later)
+
+    def draining(self, box: tuple[Join, ...], duration_s: float) -> float:
+        """Equation 5, the old track, which makes only rows with an old member.
+
+        At time t < W these are 1 - (t/W)^(m-1) of the rows of a join over m references: all but 1/m on
+        average. After a window it makes nothing any more.
+        """
+        first = (self._draining(box, self._now) + self._draining(box, self._later)) / 2
+        return self._over(duration_s, first, 0.0)
+
+    def filling(self, box: tuple[Join, ...], duration_s: float) -> float:
+        """Equation 6, the new track: its states start empty and are full after a window.
+
+        At time t < W a state over m references has (t/W)^m of its rows and grows by (t/W)^(m-1) of its
+        rate (equation 7 for m = 2): 1/m of it on average.
+        """
+        full = self._seconds(box, self._later)
+        return self._over(duration_s, self._seconds(box, self._later, empty_at_first=True), full)
+
+    def visits(
+        self, box: tuple[Join, ...], duration_s: float, *, filling: bool = False, draining: bool = False
+    ) -> float:
+        """Visits of its joins to blocks; states go from today's size to that of today's rates."""
+        batch_s = self._now.statistics.batch_s
+        if batch_s <= 0:
+            return 0.0
+        sides = [(frozenset(join.left.aliases), frozenset(join.right.aliases)) for join in box]
+        later = math.fsum(join_visits(*pair, self._later) for pair in sides)
+        if filling:
+            first = math.fsum(join_visits(*pair, self._later, filling=True) for pair in sides)
+        else:
+            first = (math.fsum(join_visits(*pair, self._now) for pair in sides) + later) / 2
+        if draining:
+            first += math.fsum(
+                crossing_visits(side.aliases, other, self._now, pairs=_crossing_pairs(side, other, self._now))
+                for join in box
+                for side, other in _crossings(join)
+            )
+        return self._over(duration_s, first, later) / batch_s
+
+    def _over(self, duration_s: float, first_window: float, afterwards: float) -> float:
+        turning = min(self._window_s, duration_s)
+        return turning * first_window + (duration_s - turning) * afterwards
+
+    def _draining(self, box: tuple[Join, ...], estimates: Estimates) -> float:
+        """Seconds per second."""
+        total = 0.0
+        for join in box:
+            left, right = frozenset(join.left.aliases), frozenset(join.right.aliases)
+            both = left | right
+            work = join_work(left, right, estimates, kept=both != self._root)
+            probes = sum(
+                estimates.rate(side) * (1 if len(side) == 1 else 1 - 1 / len(side)) for side in (left, right)
+            )
+            old = 1 - 1 / len(both)
+            pairs = work.pairs * old + sum(_crossing_pairs(*way, estimates) for way in _crossings(join))
+            total += Work(probes, pairs, work.inserts * old).seconds(self._costs)
+        return total
+
+    def _seconds(self, box: tuple[Join, ...], estimates: Estimates, *, empty_at_first: bool = False) -> float:
+        """Seconds per second."""
+        total = 0.0
+        for join in box:
+            left, right = frozenset(join.left.aliases), frozenset(join.right.aliases)
+            both = left | right
+            work = join_work(left, right, estimates, kept=both != self._root)
+            probes, made = work.probes, 1.0
+            if empty_at_first:
+                probes = estimates.rate(left) / len(left) + estimates.rate(right) / len(right)
+                made = 1 / len(both)
+            total += Work(probes, work.pairs * made, work.inserts * made).seconds(self._costs)
+        return total
+
+
+def _crossings(join: Join) -> Iterator[tuple[Join, References]]:
+    """Sides of a join that are joins themselves, each with the references of the other side."""
+    for side, other in ((join.left, join.right), (join.right, join.left)):
+        if isinstance(side, Join):
+            yield side, frozenset(other.aliases)
+
+
+def _crossing_pairs(side: Join, other: References, estimates: Estimates) -> float:
+    """Pairs a second on the way from new rows of one side to old rows of the other.
+
+    As old rows become fewer and new ones more, probes go by way of whichever are fewer: a quarter of the
+    pairs that the side would make with full states. A reference without a key in common with the other side
+    cannot choose and makes half of its own.
+    """
+    total = 0.0
+    for join in joins(side):
+        left, right = frozenset(join.left.aliases), frozenset(join.right.aliases)
+        free = sum(bool(estimates.graph.shared_classes({alias}, other)) for alias in left | right)
+        share = 1 / 2 - free / len(left | right) / 4
+        total += share * join_work(left, right, estimates, kept=False).pairs
+    return total
