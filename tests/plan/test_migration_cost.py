@@ -13,6 +13,7 @@ from tests.plan.statistics import graph, random_statistics, statistics
 from anabranch.plan.candidates import candidates
 from anabranch.plan.cost import UnitCosts, plan_cost
 from anabranch.plan.estimates import Estimates, JoinStatistics
+from anabranch.plan.graph import JoinGraph
 from anabranch.plan.migration_cost import (
     MigrationCost,
     PurgeRule,
@@ -183,13 +184,22 @@ def test_the_second_window_of_the_papers_rule_costs_the_old_track_no_rows() -> N
     assert paper.cost_s == pytest.approx(exact.cost_s)
 
 
-def test_an_old_track_makes_pairs_with_an_old_row_and_a_quarter_of_them_on_every_way_to_one() -> None:
-    known, only_pairs = statistics(ONE_KEY), UnitCosts(0.0, 1.0, 0.0, 0.0, 0.0)
-    nodes = plan_cost(OLD, Estimates(ONE_KEY, known), only_pairs).nodes
+@pytest.mark.parametrize(
+    ("asked", "plan", "shares"),
+    [
+        # A half with an old row, and a quarter on the way from new rows of a and b to old ones of c.
+        pytest.param(graph("abc", ["abc"]), "((a b) c)", (1 / 2 + 1 / 4, 2 / 3), id="probing"),
+        pytest.param(ONE_KEY, "(((a b) c) d)", (1, 1, 3 / 4), id="new rows are kept"),
+    ],
+)
+def test_an_old_track_makes_results_with_an_old_row_and_what_it_needs_to_find_them(
+    asked: JoinGraph, plan: str, shares: tuple[float, ...]
+) -> None:
+    known, only_pairs, tree = statistics(asked), UnitCosts(0.0, 1.0, 0.0, 0.0, 0.0), parse_plan(plan)
+    nodes = plan_cost(tree, Estimates(asked, known), only_pairs).nodes
     pairs = [node.work.pairs for node in nodes if node.work.pairs]
-    everything = Relocation(OLD, NEW, share=1.0)
-    leaving = parallel_track_relocation(everything, graph=ONE_KEY, statistics=known, costs=only_pairs)
-    shares = (1 / 2 + 1 / 4 + 1 / 4, 2 / 3 + 1 / 4, 3 / 4)
+    everything = Relocation(tree, tree, share=1.0)
+    leaving = parallel_track_relocation(everything, graph=asked, statistics=known, costs=only_pairs)
     assert leaving.sender_s == pytest.approx(10.0 * sum(p * s for p, s in zip(pairs, shares, strict=True)))
 
 

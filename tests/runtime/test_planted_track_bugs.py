@@ -33,6 +33,10 @@ def two_new_rows_never_meet_an_old_one_above() -> Planted:
     return mock.patch.object(ending_join.CrossingProbe, "rows", return_value=())
 
 
+def new_rows_kept_for_crossings_are_forgotten() -> Planted:
+    return mock.patch.object(ending_join.FreshJoin, "_kept", return_value=())
+
+
 def new_rows_of_both_sides_cross() -> Planted:
     """A crossing of new rows with all rows of the other side, not only the old ones."""
     return mock.patch.object(ending_join.CrossingProbe, "_kept", window_join.WindowJoin._kept)
@@ -169,6 +173,7 @@ def a_rescale_takes_any_plan_for_the_one_of_the_site() -> Planted:
 BUGS: list[Callable[[], Planted]] = [
     new_rows_are_taken_for_old,
     two_new_rows_never_meet_an_old_one_above,
+    new_rows_kept_for_crossings_are_forgotten,
     new_rows_of_both_sides_cross,
     two_new_rows_of_a_batch_cross_from_both,
     a_track_settles_although_others_that_began_with_it_end,

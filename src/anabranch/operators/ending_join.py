@@ -1,21 +1,22 @@
 """The joins of a track that ends: only results with an old row are its own.
 
 The papers' old plan joins everything and marks what is old, and its root leaves out what is new
-throughout (papers/plan-migration.txt, section 4.2; dcape.txt, section 3.2). Below the root it thus goes on
-making new rows of new rows, at the site that is loaded already, as long as a single old row is left that
-they might meet above. Here no join puts new with new. What the papers mark is known by the set that
-rows are in, and the states of joins have only rows with an old member:
+throughout (papers/plan-migration.txt, section 4.2; dcape.txt, section 3.2). Here what is old is known by the
+set that rows are in: the states of joins have only rows with an old member. Rows that are new on one side,
+and have an old member on the other, are crossings:
 
-    (a b) c    rows of (a b) that are old in a or in b       with all rows of c
-               rows of a and b that are new, in no state     with old rows of c: a crossing
+    (a b) c    rows of (a b) that are old in a or in b     with all rows of c
+               rows of a and b that are both new           with old rows of c: a crossing
 
-A crossing is found as a probing plan finds results, from new rows of a and from new rows of b. As old rows
-become fewer and new ones more, it goes by way of whichever there are fewer of.
+New rows of (a b) are made, and kept apart, only where crossings cannot be found by probing
+(`plan.crossing`): from new rows of a and from new rows of b, by way of whichever are fewer, old rows of c or
+new ones of the other. So a loaded site need not go on with all its joins as long as a single old row is left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -30,13 +31,44 @@ class EndingJoin(WindowJoin):
 
     def run(self) -> None:
         self._made: dict[str, RowSet] = {}
+        self._fresh = FreshJoin(self._plan, new=self._new, old=self._old, emit=self._emit, quota=self._quota)
         super().run()
+        self._count(self._fresh)
+        self.kept |= {s: rows for s, rows in self._fresh.kept.items() if s not in self._read_by_nobody()}
+
+    def _count(self, other: WindowJoin) -> None:
+        self.probes += other.probes
+        self.pairs += other.pairs
+        self.pairs_by_partition += other.pairs_by_partition
+
+    def _read_by_nobody(self) -> set[str | None]:
+        """New rows that only wait for old ones of a stream, which cannot come."""
+        root = self._plan.root
+        assert isinstance(root, JoinNode)
+        sides = ((root.left, root.right), (root.right, root.left))
+        return {a.fresh for a, b in sides if isinstance(a, JoinNode) and isinstance(b, LeafNode)}
 
     def _new_rows(self, node: LocalNode) -> RowSet | None:
         rows = super()._new_rows(node)
         if rows is not None and isinstance(node, JoinNode):
             rows = self._made[node.state] = rows.as_old()
         return rows
+
+    def _pairs(self, node: JoinNode) -> Iterator[pa.RecordBatch]:
+        yield from super()._pairs(node)
+        for side, other in ((node.left, node.right), (node.right, node.left)):
+            if isinstance(side, JoinNode) and side.fresh is not None:
+                yield from self._crossing(node, side, other)
+
+    def _crossing(self, node: JoinNode, side: JoinNode, other: LocalNode) -> Iterator[pa.RecordBatch]:
+        """New rows of one side with old ones of the other, where new rows are kept."""
+        new, made, is_left = self._fresh._new_rows(side), self._made.get(other.state), side is node.left
+        if new is not None:
+            for old in (*self._kept(other), *([] if made is None else [made])):
+                yield from self._matched(node, new, old, new_is_left=is_left)
+        if made is not None:
+            for kept in self._old.get(side.fresh or "", ()):
+                yield from self._matched(node, made, kept, new_is_left=not is_left)
 
     def _joined(self, node: JoinNode) -> Iterator[pa.Table]:
         yield from super()._joined(node)
@@ -46,15 +78,35 @@ class EndingJoin(WindowJoin):
             )
             made = self._made.get(crossing.old.state)
             yield from probe.rows(crossing, made, are_results=self._is_root(node))
-            self.probes += probe.probes
-            self.pairs += probe.pairs
-            self.pairs_by_partition += probe.pairs_by_partition
+            self._count(probe)
 
     def _matched(
         self, node: JoinNode, new: RowSet, old: RowSet, *, new_is_left: bool
     ) -> Iterator[pa.RecordBatch]:
         if new.is_old or old.is_old:
             yield from super()._matched(node, new, old, new_is_left=new_is_left)
+
+
+class FreshJoin(WindowJoin):
+    """New rows with new ones: what crossings start from where they are not found by probing."""
+
+    @cached_property
+    def _made(self) -> dict[str, RowSet | None]:
+        return {}
+
+    def _new_rows(self, node: LocalNode) -> RowSet | None:
+        if isinstance(node, LeafNode):
+            return super()._new_rows(node)
+        assert node.fresh is not None
+        if node.fresh not in self._made:
+            rows = self._made[node.fresh] = self._kept_rows(node)
+            if rows is not None:
+                self.kept[node.fresh] = rows.batch
+        return self._made[node.fresh]
+
+    def _kept(self, node: LocalNode) -> Iterator[RowSet]:
+        state = node.fresh if isinstance(node, JoinNode) else node.state
+        return (rows for rows in self._old.get(state or "", ()) if not rows.is_old)
 
 
 class CrossingProbe(MultiwayProbe):

@@ -154,6 +154,5 @@ def kept_states(plan: LocalPlan) -> Iterator[KeptState]:
             yield JoinedLeaf(node.state, shortest, LeafUse(refs, position[node.aliases[0]]))
         else:
             inside = frozenset(position[a] for a in node.aliases)
-            yield JoinedRows(node.state, shortest, refs, inside)
-            if node.earlier is not None:
-                yield JoinedRows(node.earlier, shortest, refs, inside)
+            for state in node.states:
+                yield JoinedRows(state, shortest, refs, inside)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from anabranch.plan.aggregate import WindowNode, window_node
-from anabranch.plan.graph import JoinGraph
+from anabranch.plan.crossing import cross_by_probing, crossings
 from anabranch.plan.layout import (
     DEADLINE,
     HASH,
@@ -26,7 +26,7 @@ from anabranch.plan.layout import (
     key_hash_column,
 )
 from anabranch.plan.logical import Query, Ref, column_name
-from anabranch.plan.tree import Join, Leaf, Plan, Probe, state_of_aliases
+from anabranch.plan.tree import Join, Leaf, Plan, Probe, joins, state_of_aliases
 
 _QUOTED = re.compile(r"""'(?:[^']|'')*'|"([^"]+)\"""")
 """A text constant, which may contain quotes of the other kind, or the name of a column."""
@@ -68,9 +68,16 @@ class JoinNode:
     """In a track that ends: the state with its rows from before a newer track began."""
     crossings: tuple[Crossing, ...] = ()
     """In a track that ends: how its rows are found that are new on a side which is itself a join."""
+    fresh: str | None = None
+    """In a track that ends: the state of its rows that are new throughout, where crossings need one."""
     window_us: int = 0
     max_time: str = MAX_TIME
     deadline: str = DEADLINE
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """All that it keeps."""
+        return tuple(state for state in (self.state, self.earlier, self.fresh) if state is not None)
 
     def index_of(self, side: LocalNode) -> tuple[str, ...]:
         """Physical columns of `side` that make up the join hash; () when it is the routing hash."""
@@ -92,13 +99,13 @@ class ProbeNode:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """References of one side of a join, with new rows, and the other side, with old ones.
+    """Two references on one side of a join, with new rows, and the other side, with old ones.
 
     Attributes
     ----------
     by_old, by_new
         Chains from the old side and from each of the references. Those of the references come to the old
-        side as soon as they can, or last.
+        side first, or last.
     """
 
     new: tuple[LeafNode, ...]
@@ -139,14 +146,25 @@ def compile_plan(
         intermediate states of its own.
     """
     grouping = routed.query.grouping
+    by_probing = cross_by_probing(routed.graph, joins(plan))
     return LocalPlan(
         routed.query,
         plan,
-        _compile_root(layout, routed, plan, (since, until)),
+        _compile_root(layout, routed, plan, _Track(since, until, by_probing)),
         bool(routed.routing if grouping is None or len(routed.query.refs) > 1 else grouping.keys),
         None if grouping is None else window_node(layout, routed, grouping),
         _edges(layout, routed),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Track:
+    """What a plan is compiled for: its batches, and how it ends."""
+
+    since: int = 0
+    until: int | None = None
+    by_probing: bool = True
+    in_chain: bool = False
 
 
 def _walk(node: LocalNode) -> Iterable[LocalNode]:
@@ -156,76 +174,49 @@ def _walk(node: LocalNode) -> Iterable[LocalNode]:
     yield node
 
 
-def _compile_root(
-    layout: Layout, routed: RoutedQuery, plan: Plan, track: tuple[int, int | None]
-) -> LocalNode | ProbeNode:
+def _compile_root(layout: Layout, routed: RoutedQuery, plan: Plan, track: _Track) -> LocalNode | ProbeNode:
     if not isinstance(plan, Probe):
         return _compile(layout, routed, plan, track)
     orders = [tuple(map(Leaf, order)) for order in plan.orders]
-    return _compile_chains(layout, routed, orders, track)
+    return _compile_chains(layout, routed, orders, replace(track, in_chain=True))
 
 
 def _compile_chains(
-    layout: Layout, routed: RoutedQuery, orders: Sequence[Sequence[Plan]], track: tuple[int, int | None]
+    layout: Layout, routed: RoutedQuery, orders: Sequence[Sequence[Plan]], track: _Track
 ) -> ProbeNode:
     chains = []
     for first, *others in orders:
         tree = first
         for other in others:
             tree = Join(tree, other)
-        chain = _compile(layout, routed, tree, track, in_chain=True)
+        chain = _compile(layout, routed, tree, track)
         assert isinstance(chain, JoinNode)
         chains.append(chain)
     return ProbeNode(tuple(first.aliases[0] for first, *_ in orders), tuple(chains))
 
 
-def _crossings(
-    layout: Layout, routed: RoutedQuery, plan: Join, track: tuple[int, int | None]
-) -> Iterator[Crossing]:
-    for side, old in ((plan.left, plan.right), (plan.right, plan.left)):
-        if not isinstance(side, Join):
-            continue
-        leaves = [Leaf(alias) for alias in side.aliases]
-        by_old, by_new = [], []
-        for start in (old, *leaves):
-            others = [leaf for leaf in leaves if leaf != start]
-            by_old.append(_connected(routed.graph, start, [old, *others] if start != old else others))
-            by_new.append(_connected(routed.graph, start, [*others, old] if start != old else others))
-        new = [_compile(layout, routed, leaf, track) for leaf in leaves]
+def _crossings(layout: Layout, routed: RoutedQuery, plan: Join, track: _Track) -> Iterator[Crossing]:
+    track = replace(track, in_chain=True)
+    for side, old in crossings(plan):
+        first, second = side.left, side.right
+        new = (_compile(layout, routed, leaf, track) for leaf in (first, second))
+        from_old = (old, first, second)
+        by_old = (from_old, (first, old, second), (second, old, first))
+        by_new = (from_old, (first, second, old), (second, first, old))
         yield Crossing(
             tuple(node for node in new if isinstance(node, LeafNode)),
-            _compile(layout, routed, old, track, in_chain=True),
+            _compile(layout, routed, old, track),
             _compile_chains(layout, routed, by_old, track),
             _compile_chains(layout, routed, by_new, track),
         )
 
 
-def _connected(graph: JoinGraph, first: Plan, others: Sequence[Plan]) -> list[Plan]:
-    """The others in this order, except that what has no predicate with any before it comes later."""
-    order, left = [first], list(others)
-    while left:
-        reached = [alias for plan in order for alias in plan.aliases]
-        found = (plan for plan in left if graph.connected(reached, plan.aliases))
-        order.append(next(found, left[0]))
-        left.remove(order[-1])
-    return order
-
-
-def _compile(
-    layout: Layout,
-    routed: RoutedQuery,
-    plan: Plan,
-    track: tuple[int, int | None],
-    *,
-    in_chain: bool = False,
-) -> LocalNode:
+def _compile(layout: Layout, routed: RoutedQuery, plan: Plan, track: _Track) -> LocalNode:
     if isinstance(plan, Leaf):
         ref = next(r for r in routed.query.refs if r.alias == plan.alias)
         return _leaf(layout, routed, ref)
     assert isinstance(plan, Join)
-    left, right = (
-        _compile(layout, routed, side, track, in_chain=in_chain) for side in (plan.left, plan.right)
-    )
+    left, right = (_compile(layout, routed, side, track) for side in (plan.left, plan.right))
     graph, query = routed.graph, routed.query
     classes = graph.shared_classes(left.aliases, right.aliases)
     on_routing_hash = bool(routed.routing) and classes == routed.routing
@@ -239,8 +230,9 @@ def _compile(
     names = {name: fields.get(name, name) for name in columns}
     if len(routed.routing) == 1:
         names[f"k{routed.routing[0]}"] = HASH
-    since, until = track
-    state = f"{query.name}-{state_of_aliases(plan.aliases)}-{routed.since}" + (f"@{since}" if since else "")
+    began = f"@{track.since}" if track.since else ""
+    state = f"{query.name}-{state_of_aliases(plan.aliases)}-{routed.since}{began}"
+    ends = track.until is not None and not track.in_chain
     return JoinNode(
         aliases=plan.aliases,
         left=left,
@@ -251,10 +243,11 @@ def _compile(
         residuals=tuple(r.sql for r in residuals),
         residual_columns=_columns_in(query, [r.sql for r in residuals]),
         columns=columns,
-        state=state if until is None else f"{state}~{until}",
+        state=state if track.until is None else f"{state}~{track.until}",
         names=names,
-        earlier=None if until is None else state,
-        crossings=() if until is None or in_chain else tuple(_crossings(layout, routed, plan, track)),
+        earlier=None if track.until is None else state,
+        crossings=tuple(_crossings(layout, routed, plan, track)) if ends and track.by_probing else (),
+        fresh=f"{state}~{track.until}new" if ends and not track.by_probing else None,
     )
 
 
@@ -262,7 +255,7 @@ def _edges(layout: Layout, routed: RoutedQuery) -> tuple[JoinNode, ...]:
     aliases = routed.graph.aliases
     if len(aliases) < 3:
         return ()
-    pairs = (_compile(layout, routed, Join(Leaf(a), Leaf(b)), (0, None)) for a, b in combinations(aliases, 2))
+    pairs = (_compile(layout, routed, Join(Leaf(a), Leaf(b)), _Track()) for a, b in combinations(aliases, 2))
     return tuple(pair for pair in pairs if isinstance(pair, JoinNode) and pair.classes)
 
 

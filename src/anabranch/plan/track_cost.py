@@ -1,19 +1,19 @@
 """What a track costs over a stretch of event time that starts with a migration: running, draining, filling.
 
-papers/plan-migration.txt, equations 5 to 7, in our terms: hash joins, and an old track that makes only rows
-with an old member (`operators.ending_join`).
+papers/plan-migration.txt, equations 5 to 7, in our terms: hash joins, and old tracks as in
+`operators.ending_join`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from anabranch.plan.candidates import References
 from anabranch.plan.cost import UnitCosts, Work, join_work
+from anabranch.plan.crossing import cross_by_probing, crossings
 from anabranch.plan.estimates import Estimates, JoinStatistics
 from anabranch.plan.graph import JoinGraph
-from anabranch.plan.tree import Join, joins
+from anabranch.plan.tree import Join
 from anabranch.plan.visits import crossing_visits, join_visits
 
 
@@ -38,10 +38,11 @@ class TrackCost:
         return self._over(duration_s, (now + later) / 2, later)
 
     def draining(self, box: tuple[Join, ...], duration_s: float) -> float:
-        """Equation 5, the old track, which makes only rows with an old member.
+        """Equation 5, the old track.
 
-        At time t < W these are 1 - (t/W)^(m-1) of the rows of a join over m references: all but 1/m on
-        average. After a window it makes nothing any more.
+        At time t < W, 1 - (t/W)^(m-1) of the rows of a join over m references have an old member: all but 1/m
+        on average. Those are all that the top makes, and every join where crossings are found by probing.
+        After a window it makes nothing any more.
         """
         first = (self._draining(box, self._now) + self._draining(box, self._later)) / 2
         return self._over(duration_s, first, 0.0)
@@ -68,11 +69,16 @@ class TrackCost:
             first = math.fsum(join_visits(*pair, self._later, filling=True) for pair in sides)
         else:
             first = (math.fsum(join_visits(*pair, self._now) for pair in sides) + later) / 2
-        if draining:
+        if draining and cross_by_probing(self._now.graph, box):
             first += math.fsum(
-                crossing_visits(side.aliases, other, self._now, pairs=_crossing_pairs(side, other, self._now))
+                crossing_visits(
+                    side.aliases,
+                    frozenset(other.aliases),
+                    self._now,
+                    pairs=_crossing_pairs(side, self._now),
+                )
                 for join in box
-                for side, other in _crossings(join)
+                for side, other in crossings(join)
             )
         return self._over(duration_s, first, later) / batch_s
 
@@ -82,7 +88,7 @@ class TrackCost:
 
     def _draining(self, box: tuple[Join, ...], estimates: Estimates) -> float:
         """Seconds per second."""
-        total = 0.0
+        total, probing = 0.0, cross_by_probing(estimates.graph, box)
         for join in box:
             left, right = frozenset(join.left.aliases), frozenset(join.right.aliases)
             both = left | right
@@ -90,9 +96,13 @@ class TrackCost:
             probes = sum(
                 estimates.rate(side) * (1 if len(side) == 1 else 1 - 1 / len(side)) for side in (left, right)
             )
-            old = 1 - 1 / len(both)
-            pairs = work.pairs * old + sum(_crossing_pairs(*way, estimates) for way in _crossings(join))
-            total += Work(probes, pairs, work.inserts * old).seconds(self._costs)
+            made = 1 - 1 / len(both)
+            pairs = work.pairs * made
+            if probing:
+                pairs += sum(_crossing_pairs(side, estimates) for side, _ in crossings(join))
+            elif any(both < frozenset(other.aliases) for other in box):
+                made, pairs, probes = 1.0, work.pairs, work.probes  # new rows are made and kept, too
+            total += Work(probes, pairs, work.inserts * made).seconds(self._costs)
         return total
 
     def _seconds(self, box: tuple[Join, ...], estimates: Estimates, *, empty_at_first: bool = False) -> float:
@@ -110,24 +120,11 @@ class TrackCost:
         return total
 
 
-def _crossings(join: Join) -> Iterator[tuple[Join, References]]:
-    """Sides of a join that are joins themselves, each with the references of the other side."""
-    for side, other in ((join.left, join.right), (join.right, join.left)):
-        if isinstance(side, Join):
-            yield side, frozenset(other.aliases)
-
-
-def _crossing_pairs(side: Join, other: References, estimates: Estimates) -> float:
+def _crossing_pairs(side: Join, estimates: Estimates) -> float:
     """Pairs a second on the way from new rows of one side to old rows of the other.
 
     As old rows become fewer and new ones more, probes go by way of whichever are fewer: a quarter of the
-    pairs that the side would make with full states. A reference without a key in common with the other side
-    cannot choose and makes half of its own.
+    pairs that the side would make with full states.
     """
-    total = 0.0
-    for join in joins(side):
-        left, right = frozenset(join.left.aliases), frozenset(join.right.aliases)
-        free = sum(bool(estimates.graph.shared_classes({alias}, other)) for alias in left | right)
-        share = 1 / 2 - free / len(left | right) / 4
-        total += share * join_work(left, right, estimates, kept=False).pairs
-    return total
+    left, right = frozenset(side.left.aliases), frozenset(side.right.aliases)
+    return join_work(left, right, estimates, kept=False).pairs / 4

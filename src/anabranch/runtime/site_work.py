@@ -130,7 +130,7 @@ def without_strangers(
 
 def join_states(plan: LocalPlan) -> set[str]:
     """Intermediate states that a plan reads."""
-    return {s for node in plan.nodes() if isinstance(node, JoinNode) for s in (node.state, kept_state(node))}
+    return {state for node in plan.nodes() if isinstance(node, JoinNode) for state in node.states}
 
 
 def _lacking(work: TrackWork, state: str) -> Partitions:

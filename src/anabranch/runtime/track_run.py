@@ -16,16 +16,16 @@ from anabranch.operators.joined_results import as_stream
 from anabranch.operators.multiway_probe import MultiwayProbe
 from anabranch.operators.operator import Operator
 from anabranch.operators.rows import RowSet, rows_in
-from anabranch.operators.state_rebuild import StateRebuild, kept_state
+from anabranch.operators.state_rebuild import StateRebuild
 from anabranch.operators.window_aggregate import WindowAggregate
 from anabranch.operators.window_distinct import WindowDistinct
 from anabranch.operators.window_join import WindowJoin
 from anabranch.plan.aggregate import WindowNode
-from anabranch.plan.local_plan import LeafNode, ProbeNode
+from anabranch.plan.local_plan import JoinNode, LeafNode, ProbeNode
 from anabranch.runtime.guest_rows import gather
 from anabranch.runtime.open_blocks import OpenBlock, mask_of
 from anabranch.runtime.reports import JoinReport, SiteReport
-from anabranch.runtime.site_work import TrackWork
+from anabranch.runtime.site_work import TrackWork, join_states
 from anabranch.runtime.staging import ResultWriter
 
 if TYPE_CHECKING:
@@ -101,8 +101,9 @@ class TrackRun:
 
     def _states(self, spilled: Collection[int] = ()) -> States:
         """Row sets by state, of the partitions and batches that are the track's."""
-        own = {n.state for n in self._nodes} | {kept_state(n) for n in self._nodes}
         leaves = {n.state for n in self._nodes if isinstance(n, LeafNode)}
+        own = leaves | join_states(self._work.plan)
+        fresh = {n.fresh for n in self._nodes if isinstance(n, JoinNode)}
         in_memory = self._mine.copy()
         in_memory[list(spilled)] = False
         states: States = {}
@@ -119,7 +120,8 @@ class TrackRun:
             rows = block.rows
             if spilled and meta.state in self._task.spillable:  # private copies
                 rows = RowSet(rows_in(rows.batch, in_memory))
-            if self._work.until is not None and (not is_leaf or meta.batch < self._work.until):
+            is_new = meta.state in fresh or (is_leaf and meta.batch >= (self._work.until or 0))
+            if self._work.until is not None and not is_new:
                 rows = rows.as_old()
             states.setdefault(meta.state, []).append(rows)
         for state, blocks in guests.items():
