@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from anabranch.operators import alive_results, operator, window_aggregate, window_distinct
-from anabranch.operators.window_join import WindowJoin
+from anabranch.operators.ending_join import EndingJoin
 from anabranch.plan import layout
 from anabranch.runtime import finality
 from anabranch.runtime.track_run import TrackRun
@@ -49,13 +49,7 @@ def only_the_first_stream_makes_results_final() -> Planted:
 
 
 def a_track_that_ends_keeps_its_results_for_itself() -> Planted:
-    real = WindowJoin._keep_results
-
-    def keep(self: WindowJoin) -> None:
-        if not self._ends:
-            real(self)
-
-    return mock.patch.object(WindowJoin, "_keep_results", keep)
+    return mock.patch.object(EndingJoin, "_keep_results", return_value=None)
 
 
 def tracks_that_end_answer_too() -> Planted:

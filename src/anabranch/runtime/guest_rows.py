@@ -29,6 +29,8 @@ class _Set:
     first: int
     last: int
     rows: RowSet
+    rows_of: np.ndarray
+    """Rows by partition."""
 
     def has(self, block: OpenBlock) -> bool:
         return self.first <= block.meta.batch and block.meta.last_batch <= self.last
@@ -67,7 +69,7 @@ def gather(key: Hashable, blocks: Sequence[OpenBlock], mask: np.ndarray, batch: 
     kept = []
     for s in known.sets:
         inside = [block for block in blocks if s.has(block)]
-        if sum(int(block.rows_of[mask].sum()) for block in inside) == len(s.rows):
+        if inside and (_rows_of(inside, mask) == s.rows_of).all():
             kept.append(s)
         elif inside:  # some have expired
             kept.append(_put_together(inside, mask))
@@ -77,16 +79,20 @@ def gather(key: Hashable, blocks: Sequence[OpenBlock], mask: np.ndarray, batch: 
         latest = _put_together(loose, mask)
         while known.sets and len(known.sets[-1].rows) < GROWTH * len(latest.rows):
             older = known.sets.pop()
-            both = concat_rows([older.rows.batch, latest.rows.batch])
-            latest = _Set(older.first, latest.last, RowSet.sorted(both, TIME))
+            both = RowSet.sorted(concat_rows([older.rows.batch, latest.rows.batch]), TIME)
+            latest = _Set(older.first, latest.last, both, older.rows_of + latest.rows_of)
         known.sets.append(latest)
     return [s.rows for s in known.sets if len(s.rows)]
 
 
 def _put_together(blocks: Sequence[OpenBlock], mask: np.ndarray) -> _Set:
     rows = concat_rows([rows_in(block.rows.batch, mask) for block in blocks])
-    first = min(block.meta.batch for block in blocks)
-    return _Set(first, max(block.meta.last_batch for block in blocks), RowSet.sorted(rows, TIME))
+    first, last = min(b.meta.batch for b in blocks), max(b.meta.last_batch for b in blocks)
+    return _Set(first, last, RowSet.sorted(rows, TIME), _rows_of(blocks, mask))
+
+
+def _rows_of(blocks: Sequence[OpenBlock], mask: np.ndarray) -> np.ndarray:
+    return np.where(mask, np.sum([block.rows_of for block in blocks], axis=0), 0)
 
 
 def forget_gathered(batch: int) -> None:

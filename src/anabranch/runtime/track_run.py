@@ -125,16 +125,20 @@ class TrackRun:
                 rows = rows.as_old()
             states.setdefault(meta.state, []).append(rows)
         for state, blocks in guests.items():
-            key = self._task.checkpoint, self._report.site, state, self._work.partitions, self._work.until
+            whose = self._task.checkpoint, self._report.site, self._slot, self._task.slots
+            key = *whose, state, self._work.partitions, self._work.until
             sets = gather(key, blocks, self._mine, self._task.batch)
             states.setdefault(state, []).extend(sets)
         return states
 
     def _is_guest(self, block: OpenBlock) -> bool:
         """Whether a track that ends reads new rows from a file of another slot."""
-        task, until = self._task, self._work.until
-        slot = task.partition_map.slot_of_site(self._report.site, task.slots)
-        return until is not None and block.meta.batch >= until and block.meta.slot != slot
+        until = self._work.until
+        return until is not None and block.meta.batch >= until and block.meta.slot != self._slot
+
+    @property
+    def _slot(self) -> int:
+        return self._task.partition_map.slot_of_site(self._report.site, self._task.slots)
 
     def _rebuild(self, states: States) -> None:
         """Compute the states that the track lacks, of spilled partitions too, and add them to its own."""
