@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from anabranch.adapt.tracks import EVERY, Partitions, Track, Tracks
 from anabranch.plan.local_plan import LocalPlan
+from anabranch.runtime.site_work import has_rows_of
 from anabranch.state.block import BlockMeta
 
 
@@ -29,7 +30,7 @@ def settled(
                 track = Track(query, plan, 0, partitions)
                 mine, first = (plan_of(replace(track, since=s)).nodes() for s in (since, 0))
                 renamed |= {a.state: b.state for a, b in zip(mine, first, strict=True) if a.state != b.state}
-            if any(b.state in renamed.values() and _has(b, partitions) for b in blocks):
+            if any(b.state in renamed.values() and has_rows_of(b, partitions) for b in blocks):
                 continue  # what the older track has left is discarded with the next batch
             names |= renamed
             tracks = _joined(tracks, query, since)
@@ -53,7 +54,3 @@ def _joined(tracks: Tracks, query: str, since: int) -> Tracks:
     if groups == {0: EVERY}:
         del began[query]
     return replace(tracks, began=began)
-
-
-def _has(block: BlockMeta, partitions: Partitions) -> bool:
-    return any(partitions >> p & 1 for p, _ in block.partitions)

@@ -100,7 +100,7 @@ def is_over(
     return all(
         may_drop(block, horizons[block.state])
         for block in blocks
-        if block.state in leaves and block.batch < track.until and _has(block, track.partitions)
+        if block.state in leaves and block.batch < track.until and has_rows_of(block, track.partitions)
     )
 
 
@@ -137,5 +137,6 @@ def _lacking(work: TrackWork, state: str) -> Partitions:
     return reduce(or_, (partitions for partitions, states in work.rebuilds if state in states), 0)
 
 
-def _has(block: BlockMeta, partitions: Partitions) -> bool:
+def has_rows_of(block: BlockMeta, partitions: Partitions) -> bool:
+    """Whether a block has rows of some of the partitions."""
     return any(partitions >> p & 1 for p, _ in block.partitions)
