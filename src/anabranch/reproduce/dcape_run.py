@@ -91,11 +91,10 @@ class Measured:
         return next((s for s in self.strategies if s is not None), None)
 
 
-def measure(load: Load, setting: Setting, *, repeats: int = 1) -> Measured:
-    """Run a load; of several runs the one with the shortest critical path, the least disturbed by others."""
+def measure(load: Load, setting: Setting) -> Measured:
+    """Run a load."""
     _warm_up()
-    runs = [_run(load, setting) for _ in range(repeats)]
-    return min(runs, key=lambda run: sum(run.critical_s))
+    return _run(load, setting)
 
 
 @cache

@@ -29,7 +29,7 @@ class JoinReport:
     inserts: int = 0
     """Rows made for intermediate states."""
     settled: bool = True
-    """Whether nothing but the plan's usual work was done: no rebuilding, no track that ends."""
+    """Whether nothing but the plan's usual work was done: no rebuilding, no older track beside it."""
     new_rows: dict[str, int] = field(default_factory=dict)
     """By reference."""
     state_rows: dict[str, int] = field(default_factory=dict)

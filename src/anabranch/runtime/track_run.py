@@ -120,8 +120,8 @@ class TrackRun:
             rows = block.rows
             if spilled and meta.state in self._task.spillable:  # private copies
                 rows = RowSet(rows_in(rows.batch, in_memory))
-            is_new = meta.state in fresh or (is_leaf and meta.batch >= (self._work.until or 0))
-            if self._work.until is not None and not is_new:
+            until = self._work.until
+            if until is not None and meta.state not in fresh and not (is_leaf and meta.batch >= until):
                 rows = rows.as_old()
             states.setdefault(meta.state, []).append(rows)
         for state, blocks in guests.items():
@@ -163,9 +163,9 @@ class TrackRun:
     def _operator(self, states: States, writer: ResultWriter) -> Operator:
         plan, until, quota = self._work.plan, self._work.until, self._task.quota_pairs
         if plan.window is None or plan.window.joined:
-            tree, probe = (WindowJoin, MultiwayProbe)
+            tree, probe = WindowJoin, MultiwayProbe
             if until is not None and self._task.batch >= until:
-                tree, probe = (EndingJoin, EndingProbe)
+                tree, probe = EndingJoin, EndingProbe
             join = probe if isinstance(plan.root, ProbeNode) else tree
             return join(plan, new=self._rows, old=states, emit=writer.write, quota=quota)
         return self._grouping(plan.window, states.get(plan.window.state, ()), writer)
