@@ -10,12 +10,12 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 
 from anabranch.operators import gathered_groups, newest_rows, rows, window_aggregate, window_distinct
 from anabranch.operators.final_rows import Emission
 from anabranch.runtime import catalog, retention, slot_task, task_plan
-from anabranch.testing.generated_aggregates import AggregateCase, aggregate_cases, check_aggregates
+from anabranch.testing.generated_aggregates import aggregate_cases, check_aggregates
+from anabranch.testing.planted import sessions_until_caught
 
 ENOUGH = 400
 Planted = AbstractContextManager[Any]
@@ -115,23 +115,7 @@ BUGS: list[Callable[[], Planted]] = [
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_the_oracle_catches_a_planted_bug_in_aggregates(bug: Callable[[], Planted]) -> None:
-    tried = 0
-
-    @settings(
-        max_examples=ENOUGH,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=(Phase.generate,),
-        suppress_health_check=list(HealthCheck),
-        report_multiple_bugs=False,
-    )
-    @given(aggregate_cases())
-    def look(case: AggregateCase) -> None:
-        nonlocal tried
-        tried += 1
-        check_aggregates(case)
-
-    with bug(), pytest.raises(AssertionError):
-        look()
-    print(f"{bug.__name__}: caught by session {tried}")
+    with bug():
+        caught = sessions_until_caught(aggregate_cases(), check_aggregates, enough=ENOUGH)
+    assert caught is not None, f"{ENOUGH} sessions did not notice"
+    print(f"{bug.__name__}: caught by session {caught}")
