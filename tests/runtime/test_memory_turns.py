@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
-from anabranch.runtime.adaptation import MEBIBYTE, Adaptation
-from anabranch.runtime.settings import Settings
+from anabranch.runtime.adaptation import Adaptation
+from anabranch.runtime.settings import MEBIBYTE, Settings
 
 
 @pytest.mark.parametrize("in_memory", [1, 2, 3, 7, 16, 17, 100])

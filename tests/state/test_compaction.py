@@ -155,7 +155,7 @@ def test_with_time_buckets_the_number_of_blocks_is_bounded_per_bucket() -> None:
 def test_a_running_protocol_splits_a_state_into_old_new_and_spanning_blocks() -> None:
     old = [_block(batch=batch, rows=5000) for batch in range(5)]
     new = [_block(batch=batch, rows=5000) for batch in range(7, 12)]
-    spanning = [_block(batch=6, last_batch=7, rows=5000) for _ in range(5)]
+    spanning = [_block(batch=6, last_batch=last, rows=5000) for last in range(7, 12)]
     plan = plan_compaction([*old, *new, *spanning], bucket_us=None, barriers=[7])
     assert {frozenset(group) for group in plan} == {
         frozenset(block.name for block in side) for side in (old, new, spanning)
@@ -165,3 +165,11 @@ def test_a_running_protocol_splits_a_state_into_old_new_and_spanning_blocks() ->
 def test_a_bucket_without_length_is_refused() -> None:
     with pytest.raises(ValueError, match="must be positive"):
         plan_compaction([], bucket_us=0)
+
+
+def test_pieces_of_one_merger_count_as_one_block() -> None:
+    pieces = [_block(batch=0, last_batch=9, rows=50_000) for _ in range(30)]
+    small = [_block(batch=batch, rows=10) for batch in range(10, 22)]
+    assert plan_compaction([*pieces, *small[1:]], bucket_us=None) == ()
+    (group,) = plan_compaction([*pieces, *small], bucket_us=None)
+    assert set(group) == {block.name for block in small}

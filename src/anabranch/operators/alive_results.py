@@ -32,7 +32,8 @@ from anabranch.plan.logical import UNBOUNDED_US
 
 PIECE_ROWS = 1 << 18
 """Results that are taken out of a block at a time: bounds memory."""
-_LATEST = Least(DEADLINE, largest=True)
+LATEST = Least(DEADLINE, largest=True)
+"""When the last of some results is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +83,12 @@ def fold_alive(
 
 def none_before(rows: FinalRows, window_us: int) -> Flags:
     """Whether nothing of a row's group that began before it is still there at its time."""
-    latest = _LATEST.empty(len(rows))
+    latest = LATEST.empty(len(rows))
     for block in rows.blocks:
         before = window_bounds(
             block, of_hashes=rows.hashes, first=rows.times - window_us, last=rows.times - 1
         )
-        _LATEST.fold(block, before, latest)
+        LATEST.fold(block, before, latest)
     found: Flags = ~latest < rows.times  # the codes of a maximum are complements
     return found
 

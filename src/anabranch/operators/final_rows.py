@@ -7,13 +7,13 @@ emitted before                 watermark committed before this batch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.exchange.partition_map import partition_of
+from anabranch.exchange.partition_map import PARTITIONS, partition_of
 from anabranch.operators.column_codes import Flags
 from anabranch.operators.order import Int64s, order_by_hash
 from anabranch.operators.rows import RowSet, int64s
@@ -25,10 +25,48 @@ CHUNK_ROWS = 1 << 19
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """Rows with `since <= ts < until` are final in this step and were not before."""
+    """Rows with `since <= ts < until` are final in this step and were not before.
+
+    Under a memory budget partitions take turns, so that some have emitted further than others.
+    """
 
     since: int
+    """The time up to which all partitions have emitted."""
     until: int
+    ahead: Mapping[int, int] = field(default_factory=dict)
+    """By partition that has emitted further than that: up to which time."""
+    owing: frozenset[int] = frozenset()
+    """Partitions on disk: what is final of them is emitted when they are in memory."""
+
+    def answered(self, owned: Flags) -> Flags:
+        """Which of the partitions take part in this step."""
+        if not self.owing:
+            return owned
+        here = owned.copy()
+        here[list(self.owing)] = False
+        return here
+
+    def since_by_partition(self) -> Int64s:
+        """The time up to which each partition has emitted before this step."""
+        since = np.full(PARTITIONS, self.since)
+        since[list(self.ahead)] = list(self.ahead.values())
+        return since
+
+    def after(self) -> tuple[int, dict[int, int]]:
+        """`since` and `ahead` once this step is done.
+
+        >>> Emission(10, 20, ahead={7: 15}, owing=frozenset({3, 7})).after()[0]
+        10
+        >>> Emission(10, 20, ahead={7: 15}).after()
+        (20, {})
+        """
+        if not self.owing and not self.ahead:
+            return self.until, {}
+        since = self.since_by_partition()
+        here = self.answered(np.ones(PARTITIONS, dtype=bool))
+        since[here] = np.maximum(since[here], self.until)
+        least = int(since.min())
+        return least, {int(p): int(since[p]) for p in np.flatnonzero(since > least)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +106,7 @@ class FinalRows:
 
 def final_rows(blocks: Sequence[RowSet], emission: Emission, owned: Flags) -> FinalRows | None:
     """Rows of the owned partitions that an emission makes final; None when there are none."""
+    owned = emission.answered(owned)
     found = [
         (number, at) for number, block in enumerate(blocks) if len(at := _final_in(block, emission, owned))
     ]
@@ -96,9 +135,13 @@ def _final_in(block: RowSet, emission: Emission, owned: Flags) -> Int64s:
     if largest < emission.since or least >= emission.until:
         return np.empty(0, dtype=np.int64)
     pending = _pending(block, emission.since)
-    at = pending[int64s(block.batch, TIME)[pending] < emission.until]
-    mine: Int64s = at[owned[partition_of(int64s(block.batch, HASH)[at])]]
-    return mine
+    at: Int64s = pending[int64s(block.batch, TIME)[pending] < emission.until]
+    partitions = partition_of(int64s(block.batch, HASH)[at])
+    mine = owned[partitions]
+    if emission.ahead:
+        mine &= int64s(block.batch, TIME)[at] >= emission.since_by_partition()[partitions]
+    found: Int64s = at[mine]
+    return found
 
 
 def _pending(block: RowSet, since: int) -> Int64s:

@@ -17,17 +17,23 @@ import pyarrow.compute as pc
 
 from anabranch.operators.column_codes import decimal_words, has_codes, ranks, to_codes, validity
 from anabranch.operators.order import Int64s
-from anabranch.operators.range_fold import NOTHING, Folded, minimum_of, moments_of, sum_of
+from anabranch.operators.range_fold import FOLDED, NOTHING, Folded, minimum_of, moments_of, sum_of
 from anabranch.operators.rows import RowSet
 from anabranch.operators.window_bounds import Ranges, Runs
 
 _LOW = np.int64(0xFFFFFFFF)
+_TYPICAL_TEXT = 24
+"""Bytes of a value that is not a number, with its offset; how long it is the plan does not know."""
 Accumulator = Any
 """Arrays with one entry per window; each summary knows its own."""
 
 
 class Summary(Protocol):
     """A mergeable aggregate of one column."""
+
+    @property
+    def bytes_per_row(self) -> int:
+        """Most that is kept of a block, beside its rows."""
 
     def empty(self, windows: int) -> Accumulator:
         """The aggregate of no rows, for so many windows."""
@@ -41,6 +47,10 @@ class Count:
     """Rows where the column is not NULL; all rows without a column."""
 
     column: str | None
+
+    @property
+    def bytes_per_row(self) -> int:
+        return 0 if self.column is None else 8
 
     def empty(self, windows: int) -> Int64s:
         return np.zeros(windows, dtype=np.int64)
@@ -63,6 +73,10 @@ class ExactSum:
 
     column: str
     pieces: int
+
+    @property
+    def bytes_per_row(self) -> int:
+        return 8 * self.pieces
 
     def empty(self, windows: int) -> Int64s:
         return np.zeros((self.pieces, windows), dtype=np.int64)
@@ -90,6 +104,10 @@ class FloatSum:
 
     column: str
 
+    @property
+    def bytes_per_row(self) -> int:
+        return FOLDED * 8
+
     def empty(self, windows: int) -> Any:
         return np.zeros(windows, dtype=np.float64)
 
@@ -102,6 +120,10 @@ class Moments:
     """Count, mean and squared distances, for variances."""
 
     column: str
+
+    @property
+    def bytes_per_row(self) -> int:
+        return FOLDED * 3 * 8
 
     def empty(self, windows: int) -> Any:
         return np.zeros((windows, 3), dtype=np.float64)
@@ -121,6 +143,10 @@ class Least:
     column: str
     largest: bool
 
+    @property
+    def bytes_per_row(self) -> int:
+        return FOLDED * 8
+
     def empty(self, windows: int) -> Int64s:
         return np.full(windows, NOTHING, dtype=np.int64)
 
@@ -138,6 +164,10 @@ class LeastWide:
 
     column: str
     largest: bool
+
+    @property
+    def bytes_per_row(self) -> int:
+        return FOLDED * 8 + _TYPICAL_TEXT
 
     def empty(self, windows: int) -> list[pa.Array]:
         return [pa.nulls(windows)]

@@ -32,6 +32,8 @@ from anabranch.operators.window_bounds import Ranges, Runs
 Float64s = npt.NDArray[np.float64]
 NOTHING = np.iinfo(np.int64).max
 """Minimum of no codes."""
+FOLDED = 4
+"""What is kept of a block, in sizes of its leaves: these, their suffixes and twice as many nodes."""
 
 
 class Folded:

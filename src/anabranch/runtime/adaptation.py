@@ -23,7 +23,6 @@ from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.settings import Settings
 from anabranch.state.block import BlockMeta
 
-MEBIBYTE = 1 << 20
 KEPT_EVENTS = 64
 """Events that the manifest keeps, so that a finished run can still say why."""
 
@@ -37,10 +36,15 @@ class Adaptation:
         `rebalance`, `memory_budget_mb` and `skew_buffer_rows` count.
     remembered
         What `to_json` gave for the last manifest; empty in a new checkpoint.
+    held
+        By state, bytes per row that queries hold beside it while they answer.
     """
 
-    def __init__(self, settings: Settings, remembered: Mapping[str, Any]) -> None:
+    def __init__(
+        self, settings: Settings, remembered: Mapping[str, Any], held: Mapping[str, int] | None = None
+    ) -> None:
         self.settings = settings
+        self._held = held or {}
         self._controller = Controller.from_json(remembered.get("controller", {}), HybridPolicy.default())
         self._spill = {int(s): SiteSpill.from_json(q) for s, q in remembered.get("spill", {}).items()}
         self._row_budgets = {int(s): RowBudget(*b) for s, b in remembered.get("rowBudgets", {}).items()}
@@ -118,13 +122,13 @@ class Adaptation:
                 pairs[partition] += matched
         spilled = np.zeros(PARTITIONS, np.bool_)
         spilled[sorted(self.admission().spilled)] = True
-        budget = self.settings.memory_budget_mb * MEBIBYTE
+        budget = self.settings.memory_budget_bytes
         return Statistics.of_batch(
             busy,
             rows,
             probes=rows,
             matches=pairs,
-            state_bytes=state_bytes(blocks),
+            state_bytes=state_bytes(blocks, self._held),
             pending_rows=_pending_rows(blocks),
             on_disk=spilled,
             memory_bytes=np.full(partition_map.sites, budget) if budget else None,
@@ -134,7 +138,7 @@ class Adaptation:
         self, batch: int, partition_map: PartitionMap, sizes: Ints, site_of: Ints
     ) -> tuple[AdaptEvent, ...]:
         """Which partitions of each site are in memory for the next batch."""
-        budget = self.settings.memory_budget_mb * MEBIBYTE
+        budget = self.settings.memory_budget_bytes
         if not budget:
             self._spill = {}
             return ()
@@ -204,10 +208,10 @@ class Adaptation:
         return (*put_off, *given_up)
 
 
-def state_bytes(blocks: Sequence[BlockMeta]) -> Ints:
-    """Bytes of state per partition, by its share of the rows of every block."""
+def state_bytes(blocks: Sequence[BlockMeta], held: Mapping[str, int]) -> Ints:
+    """Bytes of state per partition, by its share of the rows of every block, and what is held beside them."""
     kept = [b for b in blocks if b.rows and not is_waiting(b.state)]
-    return _by_partition(kept, [b.bytes / b.rows for b in kept])
+    return _by_partition(kept, [b.bytes / b.rows + held.get(b.state, 0) for b in kept])
 
 
 def _pending_rows(blocks: Sequence[BlockMeta]) -> Ints:

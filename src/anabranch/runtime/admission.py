@@ -9,7 +9,7 @@ arrival and are never late afterwards; as long as they wait they hold expiry bac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,11 +87,19 @@ def admit(
     admission: Admission,
     site_of: npt.NDArray[np.int32],
     batch: int,
+    unhindered: Collection[int] = (),
 ) -> tuple[dict[int, RowSet], dict[int, pa.RecordBatch]]:
-    """Split rows, by input, into those that enter now and those that wait (again)."""
+    """Split rows, by input, into those that enter now and those that wait (again).
+
+    Parameters
+    ----------
+    unhindered
+        Inputs whose rows enter although their partition is spilled: no join reads them.
+    """
     rows = {source: _in_order(new.get(source), waiting.get(source, ()), batch) for source in {*new, *waiting}}
     partitions = {source: partition_of(int64s(r.batch, HASH)) for source, r in rows.items()}
-    waits = {source: np.isin(p, list(admission.spilled)) for source, p in partitions.items()}
+    spilled = list(admission.spilled)
+    waits = {s: np.isin(p, () if s in unhindered else spilled) for s, p in partitions.items()}
     for site, budget in admission.row_budgets.items():
         mine = {s: np.flatnonzero((site_of[p] == site) & ~waits[s]) for s, p in partitions.items()}
         if sum(map(len, mine.values())) > budget.rows:

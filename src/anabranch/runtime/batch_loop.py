@@ -127,7 +127,11 @@ class BatchLoop:
 
     @property
     def rows_wait(self) -> bool:
-        """Whether rows were put off to a later batch."""
+        """Whether rows were put off to a later batch, or partitions on disk owe results."""
+        return self._input_waits or bool(self._catalog.ahead().keys() - self._catalog.failed())
+
+    @property
+    def _input_waits(self) -> bool:
         return self.manifest is not None and any(is_waiting(b.state) for b in self.manifest.blocks)
 
     def step(self) -> BatchSummary:
@@ -137,7 +141,7 @@ class BatchLoop:
         return self._run(at.batch, at.step + 1, offsets=at.offsets, source_id=at.source_id)
 
     def drain(self) -> list[BatchSummary]:
-        """Let all rows that wait enter."""
+        """Let all rows that wait enter, and all partitions answer for what is final."""
         steps = []
         while self.rows_wait:
             steps.append(self.step())
@@ -148,12 +152,13 @@ class BatchLoop:
 
         Steps of the last batch, without new rows: what still waits enters, and then every row is final.
         """
-        before = self.manifest
-        if before is None or not pending_rows(before, self._catalog.running_plans()):
-            return []
-        if not self.rows_wait:
-            self.manifest = with_input_ended(before, self._catalog.running_plans())
-        return [self.step(), *self.end_of_input()]
+        steps, plans = [], self._catalog.running_plans()
+        while self.manifest is not None and pending_rows(self.manifest, plans):
+            if not self._input_waits:
+                self.manifest = with_input_ended(self.manifest, plans)
+            steps.append(self.step())
+            plans = self._catalog.running_plans()
+        return steps
 
     def _run(self, batch: int, step: int, *, offsets: str, source_id: str) -> BatchSummary:
         laps = Laps()
@@ -244,8 +249,7 @@ class BatchLoop:
     ) -> tuple[Manifest, tuple[AdaptEvent, ...]]:
         merged = {name for group in task.merges for name in group}
         failures = {query: message for r in reports for query, message in r.failures.items()}
-        until = {name: e.until for name, e in task.emissions.items()}
-        self._catalog = self._catalog.with_failures(failures).with_emitted(until)
+        self._catalog = self._catalog.with_failures(failures).with_emitted(task.emissions)
         blocks = (
             # Waiting rows have entered, or wait again in blocks of this batch.
             *(

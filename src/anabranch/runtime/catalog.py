@@ -9,6 +9,7 @@ from typing import Any
 import xxhash
 
 from anabranch.errors import StateError
+from anabranch.operators.final_rows import Emission
 from anabranch.plan.aggregate import aggregate_column
 from anabranch.plan.explain import explain
 from anabranch.plan.layout import Layout, layout_of
@@ -57,9 +58,19 @@ class Catalog:
         """By query that emits rows once they are final: the time up to which it has."""
         return {s.name: s.emitted_us for s in self.states if s.emitted_us is not None}
 
-    def with_emitted(self, until: Mapping[str, int]) -> Catalog:
-        """This catalog with queries that have emitted all rows before some time."""
-        states = tuple(replace(s, emitted_us=until.get(s.name, s.emitted_us)) for s in self.states)
+    def ahead(self) -> dict[str, dict[int, int]]:
+        """By query of which some partitions have emitted further than others: these, and up to which time."""
+        return {s.name: dict(s.ahead) for s in self.states if s.ahead}
+
+    def with_emitted(self, emissions: Mapping[str, Emission]) -> Catalog:
+        """This catalog with queries that have emitted what was final."""
+        done = {name: emission.after() for name, emission in emissions.items()}
+        states = tuple(
+            replace(s, emitted_us=done[s.name][0], ahead=tuple(done[s.name][1].items()))
+            if s.name in done
+            else s
+            for s in self.states
+        )
         return replace(self, states=states)
 
     def to_json(self) -> dict[str, Any]:

@@ -13,7 +13,11 @@ from anabranch.state import KEEP_ALL, Manifest
 
 
 def emissions_of(
-    plans: Sequence[LocalPlan], watermarks: Mapping[str, int | None], emitted: Mapping[str, int]
+    plans: Sequence[LocalPlan],
+    watermarks: Mapping[str, int | None],
+    emitted: Mapping[str, int],
+    ahead: Mapping[str, Mapping[int, int]],
+    owing: Mapping[str, frozenset[int]],
 ) -> dict[str, Emission]:
     """Per query with a window node the rows that become final in the next step.
 
@@ -25,6 +29,10 @@ def emissions_of(
     ----------
     watermarks
         By stream, held back by rows that wait to enter a state.
+    emitted, ahead
+        By query: the time up to which it has emitted, and partitions that have emitted further.
+    owing
+        By state: partitions with rows in it that are not in memory in the next step.
     """
     emissions = {}
     for plan in plans:
@@ -33,7 +41,10 @@ def emissions_of(
             until = [watermarks[stream] for stream in _streams(plan)]
             known = [w for w in until if w is not None]
             emissions[plan.query.name] = Emission(
-                since, since if len(known) < len(until) else max(since, min(known))
+                since,
+                since if len(known) < len(until) else max(since, min(known)),
+                ahead.get(plan.query.name, {}),
+                owing.get(plan.window.state, frozenset()),
             )
     return emissions
 
@@ -49,7 +60,7 @@ def trims_of(plans: Sequence[LocalPlan], emissions: Mapping[str, Emission]) -> d
         nodes = [p.window for p in readers if p.window is not None]
         newest = [n.newest for n in nodes if n.newest is not None]
         if len(newest) == len(nodes):
-            before = min(emissions[p.query.name].until for p in readers)
+            before = min(emissions[p.query.name].after()[0] for p in readers)
             trims[state] = Trim(nodes[0], max(newest), before)
     return trims
 

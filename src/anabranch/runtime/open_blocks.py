@@ -28,9 +28,15 @@ _opened: dict[str, OpenBlock] = {}
 
 
 def open_blocks(
-    directory: Path, blocks: Sequence[BlockMeta], partitions: np.ndarray
+    directory: Path, blocks: Sequence[BlockMeta], partitions: np.ndarray, *, sparing: bool = False
 ) -> dict[str, list[OpenBlock]]:
-    """Blocks by state that have rows of some of the partitions; others that were open are forgotten."""
+    """Blocks by state that have rows of some of the partitions; others that were open are forgotten.
+
+    Parameters
+    ----------
+    sparing
+        Open them without bringing all of them into memory.
+    """
     for name in _opened.keys() - {b.name for b in blocks}:
         del _opened[name]
     mine = bits(np.flatnonzero(partitions))
@@ -42,7 +48,7 @@ def open_blocks(
             if not found & mine:
                 _opened.pop(meta.name, None)  # what it had of ours was discarded: nothing to compact
                 continue
-            block = _opened[meta.name] = _open(directory, meta, found)
+            block = _opened[meta.name] = _open(directory, meta, found, sparing=sparing)
         if block.meta.state != meta.state:
             block = _opened[meta.name] = replace(block, meta=meta)
         if block.partitions & mine:
@@ -58,7 +64,7 @@ def opened(name: str) -> OpenBlock | None:
 def close_blocks(directory: Path) -> None:
     """Keep nothing open, so that nothing stays in memory."""
     _opened.clear()
-    block_cache(directory).retain(())
+    block_cache(directory).unmap()
 
 
 def mask_of(partitions: Partitions) -> np.ndarray:
@@ -67,10 +73,10 @@ def mask_of(partitions: Partitions) -> np.ndarray:
     return np.unpackbits(packed, bitorder="little").astype(np.bool_)
 
 
-def _open(directory: Path, meta: BlockMeta, partitions: Partitions) -> OpenBlock:
+def _open(directory: Path, meta: BlockMeta, partitions: Partitions, *, sparing: bool) -> OpenBlock:
     rows_of = np.zeros(PARTITIONS, dtype=np.int64)
     rows_of[[p for p, _ in meta.partitions]] = [n for _, n in meta.partitions]
-    rows = open_block(directory, meta)
+    rows = open_block(directory, meta, sparing=sparing)
     if rows_of.sum() < meta.rows:  # some of its partitions were discarded
         rows = rows_in(rows, rows_of > 0)
     return OpenBlock(meta, RowSet(rows), partitions, rows_of)

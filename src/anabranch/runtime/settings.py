@@ -12,6 +12,7 @@ from anabranch.errors import ConfigError
 from anabranch.exchange.partition_map import PARTITIONS
 
 CONF_PREFIX = "spark.anabranch."
+MEBIBYTE = 1 << 20
 _CHOICES = {
     "rebalance": ("auto", "mslb", "ptlb", "off"),
     "migration": ("auto", "moving_state", "parallel_track", "off"),
@@ -67,6 +68,11 @@ class Settings:
                 raise ConfigError(f"{field.name} = {value!r}: choose from {', '.join(choices)}")
         if self.keep_manifests < 2:
             raise ConfigError("keep_manifests: at least 2 are needed to recover from a crash")
+
+    @property
+    def memory_budget_bytes(self) -> int:
+        """The memory budget of a site; 0 is none."""
+        return self.memory_budget_mb * MEBIBYTE
 
     def with_values(self, values: Iterable[tuple[str, str]]) -> Settings:
         """These settings with others read from text.

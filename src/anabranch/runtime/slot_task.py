@@ -27,8 +27,10 @@ from anabranch.operators.window_join import QuotaExceeded
 from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME, TIME, Layout
 from anabranch.runtime.admission import OPEN, Admission, admit, is_waiting, waiting_state
 from anabranch.runtime.arrivals import Arrivals
+from anabranch.runtime.block_slices import ranges_within, slice_block
 from anabranch.runtime.guest_rows import forget_gathered
 from anabranch.runtime.laps import Laps
+from anabranch.runtime.memory_plan import NO_BUDGET, MemoryPlan
 from anabranch.runtime.open_blocks import OpenBlock, close_blocks, mask_of, open_blocks, opened
 from anabranch.runtime.reports import SiteReport, SlotReport
 from anabranch.runtime.shipments import Shipment, folder_of
@@ -67,7 +69,9 @@ class SlotTask:
     look: int | None = None
     """Number of the look at how the references of joins meet, where one is due."""
     spillable: frozenset[str] = frozenset()
-    """States of which spilled partitions are left alone; those of aggregates are always read."""
+    """States of which spilled partitions are left alone."""
+    memory: MemoryPlan = NO_BUDGET
+    """What the sites' memory budget means for each state."""
     emissions: Mapping[str, Emission] = field(default_factory=dict)
     """By query that emits rows once they are final: which are, in this step."""
     trims: Mapping[str, Trim] = field(default_factory=dict)
@@ -117,7 +121,8 @@ class _SlotRun:
         new = arrivals.sort_out(arrived)
         self.report.streams = arrivals.streams
         self._laps.mark("sort")
-        old = open_blocks(self.task.checkpoint / BLOCKS, self.task.blocks, self.at_work)
+        spilled = bool(self.task.admission.spilled)
+        old = open_blocks(self.task.checkpoint / BLOCKS, self.task.blocks, self.at_work, sparing=spilled)
         new, waiting = self._admit(new, old)
         self._laps.mark("open")
         kept = self._evaluate(new, old)
@@ -128,7 +133,7 @@ class _SlotRun:
             self._keep_owned(waiting_state(self.task.layout.inputs[source].state), rows)
         self._laps.mark("write blocks")
         self._compact()
-        if self.task.admission.spilled:  # keep no more mapped than the sites may work on
+        if spilled:  # keep no more mapped than the sites may work on
             close_blocks(self.task.checkpoint / BLOCKS)
         self._laps.mark("compact")
         if arrivals.dead:
@@ -150,7 +155,15 @@ class _SlotRun:
             return new, {}
         # Two slots that work on the same rows must agree on which enter, without seeing each other's.
         site_of = np.where(mask_of(self._leaving()), -1, self.site_of)
-        return admit(new, waited, admission=self.task.admission, site_of=site_of, batch=self.task.batch)
+        states = ((source.id, source.state) for source in self.task.layout.inputs)
+        return admit(
+            new,
+            waited,
+            admission=self.task.admission,
+            site_of=site_of,
+            batch=self.task.batch,
+            unhindered=frozenset(i for i, state in states if state not in self.task.memory.joined),
+        )
 
     def _leaving(self) -> Partitions:
         """Partitions on which some track ends."""
@@ -174,6 +187,7 @@ class _SlotRun:
             rows = self._rows_of(mine, new)
             blocks = [b for found in old.values() for b in found if not is_waiting(b.meta.state)]
             report.state_bytes = self._bytes_of(mine, blocks)
+            blocks = self._in_memory(mine, blocks)
             report.rows = sum(len(r) for r in rows.values())
             pairs = np.zeros(PARTITIONS, dtype=np.int64)
             packing_s = self._take_over(report)
@@ -225,10 +239,25 @@ class _SlotRun:
         return packing_s
 
     def _bytes_of(self, mine: np.ndarray, blocks: Iterable[OpenBlock]) -> int:
-        """State that a site works on."""
+        """State that a site works on, and what answering its queries holds beside it."""
+        here, held = self._here(mine), self.task.memory.held
+        return sum(
+            round((b.meta.bytes / b.meta.rows + held.get(b.meta.state, 0)) * int(b.rows_of[here].sum()))
+            for b in blocks
+        )
+
+    def _in_memory(self, mine: np.ndarray, blocks: list[OpenBlock]) -> list[OpenBlock]:
+        """The blocks, of those that aggregates read the slices of partitions that are not spilled."""
+        if not self.task.admission.spilled:
+            return blocks
+        here, grouped = self._here(mine), self.task.memory.grouped
+        found = (slice_block(b, here) if b.meta.state in grouped else b for b in blocks)
+        return [b for b in found if b is not None]
+
+    def _here(self, mine: np.ndarray) -> np.ndarray:
         here = mine.copy()
         here[sorted(self.task.admission.spilled)] = False
-        return sum(round(b.meta.bytes * b.rows_of[here].sum() / b.meta.rows) for b in blocks)
+        return here
 
     def _rows_of(self, mine: np.ndarray, new: Mapping[int, RowSet]) -> dict[int, RowSet]:
         """New rows of some partitions, by input."""
@@ -293,17 +322,23 @@ class _SlotRun:
         """Merge groups of blocks, taking from each the partitions that are now this slot's."""
         metas = {b.name: b for b in self.task.blocks}
         for group in self.task.merges:
-            pieces, mine = [], self._partitions_in(metas[group[0]].state)
-            for name in group:
-                if (block := opened(name)) is not None:
-                    pieces.append(rows_in(block.rows.batch, mine))
-            pieces = [p for p in pieces if p.num_rows]
-            if pieces:
-                time_column = MAX_TIME if MAX_TIME in pieces[0].schema.names else TIME
-                merged = RowSet.sorted(concat_rows(pieces), time_column)
-                blocks = [metas[name] for name in group]
-                span = (min(b.batch for b in blocks), max(b.last_batch for b in blocks))
-                trim = self.task.trims.get(blocks[0].state)
-                rows = merged.batch if trim is None else keep_newest(merged, trim)
-                if rows.num_rows:
-                    self._write_block(blocks[0].state, rows, time_column, span)
+            state = metas[group[0]].state
+            mine = self._partitions_in(state)
+            blocks = [block for name in group if (block := opened(name)) is not None]
+            span = (min(metas[n].batch for n in group), max(metas[n].last_batch for n in group))
+            most = self.task.memory.merge_bytes if state in self.task.memory.grouped else None
+            for partitions in ranges_within(blocks, mine, most):
+                self._merge(state, blocks, partitions, span)
+
+    def _merge(
+        self, state: str, blocks: Iterable[OpenBlock], partitions: np.ndarray, span: tuple[int, int]
+    ) -> None:
+        """Write one block of the rows that several have of some partitions."""
+        found = (slice_block(block, partitions) for block in blocks)
+        if pieces := [piece.rows.batch for piece in found if piece is not None]:
+            time_column = MAX_TIME if MAX_TIME in pieces[0].schema.names else TIME
+            merged = RowSet.sorted(concat_rows(pieces), time_column)
+            trim = self.task.trims.get(state)
+            rows = merged.batch if trim is None else keep_newest(merged, trim)
+            if rows.num_rows:
+                self._write_block(state, rows, time_column, span)

@@ -19,6 +19,7 @@ from anabranch.plan.tree import parse_plan
 from anabranch.runtime.adaptation import Adaptation
 from anabranch.runtime.admission import Admission, oldest_waiting, waiting_blocks
 from anabranch.runtime.catalog import Catalog
+from anabranch.runtime.memory_plan import held_by_state
 from anabranch.runtime.plan_adaptation import PlanAdaptation
 from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.settings import Settings
@@ -51,7 +52,7 @@ class Steering:
         self._layout = catalog.layout
         self._compiler = compiler
         self._is_over = is_over
-        self._adaptation = Adaptation(settings, remembered)
+        self._adaptation = Adaptation(settings, remembered, held_by_state(catalog.plans))
         self._plans = PlanAdaptation(catalog.layout, catalog.streams, remembered.get("plans", {}))
         self._wishes: list[Migration] = []
 

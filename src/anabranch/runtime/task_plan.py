@@ -11,6 +11,7 @@ from anabranch.plan.local_plan import LocalPlan
 from anabranch.runtime.admission import Admission, oldest_waiting, waiting_blocks
 from anabranch.runtime.catalog import Catalog
 from anabranch.runtime.finality import emissions_of, trims_of
+from anabranch.runtime.memory_plan import memory_plan, owing_partitions
 from anabranch.runtime.retention import bucket_lengths, live_blocks, states_of
 from anabranch.runtime.settings import Settings
 from anabranch.runtime.shipments import plan_shipments
@@ -55,7 +56,8 @@ def plan_task(
     waiting = waiting_blocks(layout, stored)
     held = held_back(watermarks, oldest_waiting(layout, waiting))
     blocks = without_strangers(live_blocks(stored, plans, held, catalog.emitted()), work)
-    emissions = emissions_of(plans, held, catalog.emitted())
+    owing = owing_partitions(plans, blocks, admission.spilled)
+    emissions = emissions_of(plans, held, catalog.emitted(), catalog.ahead(), owing)
     barriers = _barriers(tracks)
     shipments = plan_shipments(
         tracks.transfers, blocks, work, buckets=bucket_lengths(plans), barriers=barriers
@@ -81,7 +83,8 @@ def plan_task(
         quota_pairs=settings.quota_pairs,
         admission=admission,
         look=look,
-        spillable=frozenset(states_of(plans) - {p.window.state for p in plans if p.window is not None}),
+        spillable=frozenset(states_of(plans)),
+        memory=memory_plan(plans, settings),
         emissions=emissions,
         trims=trims_of(plans, emissions),
         shipments=shipments,

@@ -121,14 +121,23 @@ def write_block(
     )
 
 
-def map_block(directory: Path, meta: BlockMeta) -> pa.RecordBatch:
+def map_block(
+    directory: Path, meta: BlockMeta, *, checked: bool = False, sparing: bool = False
+) -> pa.RecordBatch:
     """Memory-map a block after checking it byte for byte; `open_block` remembers that it did.
 
     The checksum comes before Arrow sees the file: Arrow's format has none, and most flipped
     bits would read back as other values.
+
+    Parameters
+    ----------
+    checked
+        It was checked before: only its size is compared.
+    sparing
+        Check it without touching the map, whose pages would all be in memory then.
     """
     path = directory / check_name(meta.name)
-    data = _map_checked(path, meta)
+    data = _map_checked(path, meta, checked=checked, sparing=sparing)
     try:
         with pa.ipc.open_file(data) as reader:
             batches = reader.num_record_batches
@@ -141,7 +150,7 @@ def map_block(directory: Path, meta: BlockMeta) -> pa.RecordBatch:
     return block
 
 
-def _map_checked(path: Path, meta: BlockMeta) -> pa.Buffer:
+def _map_checked(path: Path, meta: BlockMeta, *, checked: bool, sparing: bool) -> pa.Buffer:
     try:
         size = path.stat().st_size
     except FileNotFoundError as error:
@@ -149,10 +158,21 @@ def _map_checked(path: Path, meta: BlockMeta) -> pa.Buffer:
     if size != meta.bytes:
         raise _corrupt(path, f"{meta.bytes} bytes", f"{size} bytes")
     data = pa.memory_map(str(path), "r").read_buffer()
-    checksum = xxhash.xxh3_64_hexdigest(data)
+    if checked:
+        return data
+    checksum = _read_through(path) if sparing else xxhash.xxh3_64_hexdigest(data)
     if checksum != meta.checksum or data.size != meta.bytes:
         raise _corrupt(path, f"checksum {meta.checksum}", f"checksum {checksum}")
     return data
+
+
+def _read_through(path: Path) -> str:
+    """Checksum of a file, of which little is in memory at a time."""
+    checksum, piece = xxhash.xxh3_64(), memoryview(bytearray(1 << 20))
+    with path.open("rb", buffering=0) as file:
+        while size := file.readinto(piece):
+            checksum.update(piece[:size])
+    return checksum.hexdigest()
 
 
 def _corrupt(path: Path, expected: str, found: str) -> CorruptionError:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from anabranch.state.block import BlockMeta, map_block
 
 _DEFAULT_LIMIT = 1024  # maps per directory; Linux allows a process 65,530
+_CHECKS = 16 * _DEFAULT_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +37,30 @@ class BlockCache:
         self.directory = directory
         self._limit = limit
         self._opened: OrderedDict[str, _Opened] = OrderedDict()
+        self._checked: OrderedDict[tuple[str, str], None] = OrderedDict()
+        """Blocks that were verified, by name and checksum: mapped again, they need not be."""
         self._lock = threading.Lock()
 
-    def open(self, meta: BlockMeta) -> pa.RecordBatch:
-        """Return the block, verifying it unless this cache has done so."""
+    def open(self, meta: BlockMeta, *, sparing: bool = False) -> pa.RecordBatch:
+        """Return the block, verifying it unless this cache has done so.
+
+        Parameters
+        ----------
+        sparing
+            Verify it without touching its map, of which not all may be read.
+        """
+        key = meta.name, meta.checksum
         with self._lock:
             known = self._opened.get(meta.name)
             if known is not None and known.matches(meta):
                 self._opened.move_to_end(meta.name)
                 return known.block
-        block = map_block(self.directory, meta)  # outside the lock: it reads the whole file
+        # Outside the lock: it reads the whole file.
+        block = map_block(self.directory, meta, checked=key in self._checked, sparing=sparing)
         with self._lock:
+            self._checked[key] = None
+            while len(self._checked) > _CHECKS:
+                self._checked.popitem(last=False)
             self._opened[meta.name] = _Opened(meta.checksum, meta.bytes, meta.rows, block)
             self._opened.move_to_end(meta.name)
             while len(self._opened) > self._limit:
@@ -58,6 +72,13 @@ class BlockCache:
         with self._lock:
             for name in self._opened.keys() - set(names):
                 del self._opened[name]
+            for key in [key for key in self._checked if key[0] not in self._opened]:
+                del self._checked[key]
+
+    def unmap(self) -> None:
+        """Keep no block mapped, but remember which were verified."""
+        with self._lock:
+            self._opened.clear()
 
     def __len__(self) -> int:
         return len(self._opened)
@@ -74,7 +95,7 @@ def block_cache(directory: Path) -> BlockCache:
     return cache
 
 
-def open_block(directory: Path, meta: BlockMeta) -> pa.RecordBatch:
+def open_block(directory: Path, meta: BlockMeta, *, sparing: bool = False) -> pa.RecordBatch:
     """Return a block without copying it, verified once per process.
 
     Raises
@@ -82,4 +103,4 @@ def open_block(directory: Path, meta: BlockMeta) -> pa.RecordBatch:
     CorruptionError
         The file is missing or is not what was written.
     """
-    return block_cache(directory).open(meta)
+    return block_cache(directory).open(meta, sparing=sparing)

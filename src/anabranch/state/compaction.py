@@ -5,6 +5,9 @@ times as big as the biggest of them. So every rewrite of a row doubles the block
 a row is rewritten logarithmically often; and where nothing can be merged, sizes grow like powers of
 two, so that few blocks remain. Fixed size tiers would rewrite a big block for the sake of a small
 one whenever their sum crosses the bound of a tier.
+
+Under a memory budget a merger is written in pieces, a block per range of partitions. They count as one
+block here.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ def plan_compaction(
     fences = sorted(barriers)
     plan = []
     for together in _apart(blocks, separate_slots=separate_slots):
-        if len(together) <= max_blocks:
+        if len({_origin(block) for block in together}) <= max_blocks:
             continue
         groups = defaultdict(list)
         for block in together:
@@ -76,10 +79,19 @@ def company_of(block: BlockMeta, bucket_us: int | None, fences: Sequence[int]) -
 
 def _choose(group: Sequence[BlockMeta]) -> Group | None:
     """Return the longest run of smallest blocks that is worth merging."""
-    ascending = sorted(group, key=lambda block: (block.rows, block.batch, block.name))
+    wholes = defaultdict(list)
+    for block in group:
+        wholes[_origin(block)].append(block)
+    rows_of = {origin: sum(block.rows for block in pieces) for origin, pieces in wholes.items()}
+    ascending = sorted(wholes, key=lambda origin: (rows_of[origin], origin))
     best, total = 0, 0
-    for count, block in enumerate(ascending, start=1):
-        total += block.rows
-        if count >= FAN_IN and (total >= GROWTH * block.rows or total < TINY_ROWS):
+    for count, origin in enumerate(ascending, start=1):
+        total += rows_of[origin]
+        if count >= FAN_IN and (total >= GROWTH * rows_of[origin] or total < TINY_ROWS):
             best = count
-    return tuple(block.name for block in ascending[:best]) or None
+    return tuple(block.name for origin in ascending[:best] for block in wholes[origin]) or None
+
+
+def _origin(block: BlockMeta) -> tuple[int, int, int, str]:
+    """What the pieces of one merger have in common: where and of which batches it was made."""
+    return block.batch, block.last_batch, block.slot, block.name if block.batch == block.last_batch else ""

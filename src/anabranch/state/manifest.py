@@ -53,6 +53,8 @@ class QueryState:
     failure: str | None = None
     emitted_us: int | None = None
     """For queries that wait until rows are final: all before this time are in the results."""
+    ahead: tuple[tuple[int, int], ...] = ()
+    """Partitions of which more are, and up to which time: under a memory budget they take turns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,9 +153,16 @@ def _items(build: Callable[..., T], rows: list[list[Any]]) -> tuple[T, ...]:
 
 
 def _query(
-    name: str, fingerprint: str, since: int, status: str, failure: str | None, emitted_us: int | None
+    name: str,
+    fingerprint: str,
+    since: int,
+    status: str,
+    failure: str | None,
+    emitted_us: int | None,
+    ahead: Sequence[tuple[int, int]] = (),
 ) -> QueryState:
-    return QueryState(name, fingerprint, since, QueryStatus(status), failure, emitted_us)
+    pairs = tuple((partition, time) for partition, time in ahead)
+    return QueryState(name, fingerprint, since, QueryStatus(status), failure, emitted_us, pairs)
 
 
 def _block(*row: Any) -> BlockMeta:

@@ -8,7 +8,7 @@ as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -157,8 +157,15 @@ def phases_of(draw: st.DrawFn, queries: list[Query], batches: tuple[Batch, ...])
     )
 
 
-def check_aggregates(case: AggregateCase) -> None:
-    """Run a case and raise AssertionError where it differs from the oracle."""
+def check_aggregates(case: AggregateCase, before_step: Callable[[LocalRun], None] | None = None) -> None:
+    """Run a case and raise AssertionError where it differs from the oracle.
+
+    Parameters
+    ----------
+    before_step
+        Called before every batch and every end of input.
+    """
+    prepare = before_step or (lambda run: None)
     models = {s.name: StreamModel(s) for s in case.streams}
     sinks = {q.name: MemorySink() for queries, *_ in case.phases for q in queries}
     first: dict[Query, int] = {}
@@ -175,10 +182,12 @@ def check_aggregates(case: AggregateCase) -> None:
                 wide_hash_bits=case.wide_hash_bits,
             )
             for batch in batches:
+                prepare(run)
                 run.batch(batch)
                 done += 1
                 for name, model in models.items():
                     model.take(batch[name])
+            prepare(run)
             if ends and run.end_of_input():
                 _end_input(models, queries)
             run.close()
