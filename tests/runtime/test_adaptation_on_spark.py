@@ -71,7 +71,7 @@ def test_a_memory_budget_spills_and_everything_still_comes_out(
     spark: SparkSession, work: Workload, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The state of this small run is less than a mebibyte: let one count as a few bytes.
-    monkeypatch.setattr("anabranch.runtime.adaptation.MEBIBYTE", 16_384)
+    monkeypatch.setattr("anabranch.runtime.settings.MEBIBYTE", 16_384)
     run = started(spark, work, tmp_path, sites=2, memory_budget_mb=1)
     run.awaitTermination()
     assert any(e.kind == "memory_planned" for e in run.events)

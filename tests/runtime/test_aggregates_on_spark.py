@@ -62,8 +62,8 @@ def batches(count: int, size: int) -> list[dict[str, pa.Table]]:
     return made
 
 
-def session(spark: SparkSession, root: Path, sinks: dict[str, Any]) -> ab.Session:
-    found = ab.Session(spark, root / "checkpoint", sites=5)
+def session(spark: SparkSession, root: Path, sinks: dict[str, Any], **settings: int) -> ab.Session:
+    found = ab.Session(spark, root / "checkpoint", sites=5, **settings)
     schema = ", ".join(f"`{c.name}` {c.type}" for c in STREAM.columns)
     reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
     found.stream("s", reader.parquet(str(root / "s")), time="ts", lateness="2 seconds")
@@ -72,15 +72,20 @@ def session(spark: SparkSession, root: Path, sinks: dict[str, Any]) -> ab.Sessio
     return found
 
 
-def test_aggregates_on_spark_give_what_the_oracle_gives(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("budget", [0, 1], ids=["no budget", "a small memory budget"])
+def test_aggregates_on_spark_give_what_the_oracle_gives(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: int
+) -> None:
+    monkeypatch.setattr("anabranch.runtime.settings.MEBIBYTE", 16_384)
     rows = batches(5, 60)
     sinks = {name: ab.memory() for name in QUERIES}
     write_batches(tmp_path, [STREAM], rows[:3])
-    session(spark, tmp_path, sinks).start(availableNow=True).awaitTermination()
+    session(spark, tmp_path, sinks, memory_budget_mb=budget).start(availableNow=True).awaitTermination()
     write_batches(tmp_path, [STREAM], rows[3:], first=3)
-    run = session(spark, tmp_path, sinks).start(availableNow=True, endOfInput=True)
+    run = session(spark, tmp_path, sinks, memory_budget_mb=budget).start(availableNow=True, endOfInput=True)
     run.awaitTermination()
     assert [e.kind for e in run.events if e.kind == "finishing"] == ["finishing"]
+    assert any(e.kind == "memory_planned" for e in run.events) == bool(budget)
     accepted = pa.concat_tables(accepted_rows([STREAM], rows)["s"].accepted)
     for name, text in QUERIES.items():
         expected = expected_rows(bind_query(name, text, {"s": STREAM}), [STREAM], {"s": accepted})

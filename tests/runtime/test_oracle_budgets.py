@@ -1,4 +1,4 @@
-"""Aggregates and DISTINCT give what DuckDB gives, however small a memory budget is and whenever it changes."""
+"""Aggregates and DISTINCT give what DuckDB gives, however small a memory budget is, however it changes."""
 
 from __future__ import annotations
 
