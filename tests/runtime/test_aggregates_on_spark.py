@@ -84,7 +84,8 @@ def test_aggregates_on_spark_give_what_the_oracle_gives(
     write_batches(tmp_path, [STREAM], rows[3:], first=3)
     run = session(spark, tmp_path, sinks, memory_budget_mb=budget).start(availableNow=True, endOfInput=True)
     run.awaitTermination()
-    assert [e.kind for e in run.events if e.kind == "finishing"] == ["finishing"]
+    finishing = sum(e.kind == "finishing" for e in run.events)
+    assert finishing > 1 if budget else finishing == 1  # with a budget, partitions take turns
     assert any(e.kind == "memory_planned" for e in run.events) == bool(budget)
     accepted = pa.concat_tables(accepted_rows([STREAM], rows)["s"].accepted)
     for name, text in QUERIES.items():
