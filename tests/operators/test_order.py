@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.operators.order import combine_hashes, order_by_hash
+from anabranch.operators.order import combine_hashes, order_by_hash, stable_order
 
 INT64 = st.sampled_from((0, 1, -1, 5, 2**63 - 1, -(2**63)))
 PAIRS = st.lists(st.tuples(INT64, st.integers(0, 5)), max_size=60)
@@ -21,6 +21,35 @@ def test_rows_are_ordered_by_hash_and_then_by_time(rows: list[tuple[int, int]]) 
     assert order.dtype == np.int32
     assert sorted(order.tolist()) == list(range(len(rows)))
     assert [rows[i] for i in order] == sorted(rows)
+
+
+@given(PAIRS, st.permutations(range(60)))
+def test_rows_of_equal_hash_and_time_are_ordered_by_arrival(
+    rows: list[tuple[int, int]], arrival: list[int]
+) -> None:
+    hashes, times = (np.array([row[i] for row in rows], dtype=np.int64) for i in range(2))
+    sequence = np.array(arrival[: len(rows)], dtype=np.int64)
+    order = order_by_hash(hashes, times, sequence)
+    known = [(*row, n) for row, n in zip(rows, arrival, strict=False)]
+    assert [known[i] for i in order] == sorted(known)
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 40])
+def test_sorted_blocks_one_after_the_other_are_merged(blocks: int) -> None:
+    rng = np.random.default_rng(blocks)
+    rows = np.sort(rng.integers(0, 2**62, 4000))
+    hashes = np.concatenate([rows[i::blocks] for i in range(blocks)]) % 2**40
+    times = rng.integers(0, 9, len(hashes))
+    order = order_by_hash(hashes, times)
+    assert order.tolist() == np.lexsort((times, hashes)).tolist()
+
+
+def test_values_that_differ_in_their_lowest_bits_only_are_told_apart() -> None:
+    rng = np.random.default_rng(2)
+    values = np.array([-(2**63), 2**63 - 4], dtype=np.int64)[rng.integers(0, 2, 3000)] + rng.integers(
+        0, 4, 3000
+    )
+    assert stable_order(values).tolist() == np.argsort(values, kind="stable").tolist()
 
 
 def test_a_hot_key_with_descending_times_is_ordered() -> None:

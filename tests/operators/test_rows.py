@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -78,7 +77,25 @@ def test_full_keys_are_compared_and_null_equals_nothing(values: list[object], ki
     assert equal_or_unknown_false(some, some.take([1, 0, 2, 2])).to_pylist() == [False, False, True, False]
 
 
-def test_a_column_of_int64_is_seen_without_a_copy() -> None:
-    batch = pa.RecordBatch.from_pydict({HASH: pa.array(np.arange(10)), TIME: pa.array(np.arange(10))})
-    side = RowSet(batch).side(LEAF, ())
-    assert side.hashes.ctypes.data == batch.column(HASH).buffers()[1].address
+def test_a_column_of_rows_in_order_is_seen_without_a_copy() -> None:
+    some = rows(list(range(10)), list(range(10)))
+    side = some.side(LEAF, ())
+    assert side.rows is None
+    assert side.hashes.ctypes.data == some.batch.column(HASH).buffers()[1].address
+
+
+def test_rows_that_are_in_no_order_are_found_by_their_routing_hash() -> None:
+    columns = {HASH: pa.array([2, 1, 2]), TIME: pa.array([5, 9, 3])}
+    side = RowSet(pa.RecordBatch.from_pydict(columns)).side(LEAF, ())
+    assert side.hashes.tolist() == [1, 2, 2]
+    assert side.rows is not None
+    assert side.rows.tolist() == [1, 2, 0]
+
+
+def test_merged_rows_are_in_order_unless_none_of_them_was() -> None:
+    first, second = rows([3, 1], [1, 2]).batch, rows([2], [3]).batch
+    loose = second.replace_schema_metadata(None)
+    assert RowSet.merged([first, second], TIME).side(LEAF, ()).rows is None
+    assert RowSet.merged([loose, first], TIME).batch.column(HASH).to_pylist() == [1, 2, 3]
+    assert RowSet.merged([loose, loose], TIME).side(LEAF, ()).rows is not None
+    assert RowSet(concat_rows([first, second])).side(LEAF, ()).hashes.tolist() == [1, 2, 3]

@@ -17,10 +17,15 @@ from anabranch.plan.layout import HASH, SEQUENCE
 from anabranch.plan.local_plan import LocalNode
 
 T = TypeVar("T")
+_IN_ORDER = b"in order"
+"""Metadata of batches whose rows ascend by (routing hash, time)."""
 
 
 class RowSet:
-    """Rows sorted by (routing hash, time); further orders are built once, when first probed."""
+    """Rows with the orders in which they are probed: built once, when first needed.
+
+    Rows of streams, and others that are probed by their routing hash, are sorted by (routing hash, time).
+    """
 
     __slots__ = ("_derived", "_indexes", "batch", "is_old")
 
@@ -33,13 +38,17 @@ class RowSet:
 
     @classmethod
     def sorted(cls, batch: pa.RecordBatch, time: str) -> RowSet:
-        """Bring rows into the order every set of rows has."""
+        """Bring rows into the order of their routing hash."""
         hashes, times = int64s(batch, HASH), int64s(batch, time)
-        if SEQUENCE in batch.schema.names:
-            order = np.lexsort((int64s(batch, SEQUENCE), times, hashes)).astype(np.int32)
-        else:
-            order = order_by_hash(hashes, times)
-        return cls(batch.take(pa.array(order)))
+        sequence = int64s(batch, SEQUENCE) if SEQUENCE in batch.schema.names else None
+        order = order_by_hash(hashes, times, sequence)
+        return cls(batch.take(pa.array(order)).replace_schema_metadata({_IN_ORDER: b""}))
+
+    @classmethod
+    def merged(cls, batches: list[pa.RecordBatch], time: str) -> RowSet:
+        """One set from several of the same state, in order unless none of them is."""
+        rows = concat_rows(batches)
+        return cls.sorted(rows, time) if len(batches) > 1 and any(map(_in_order, batches)) else cls(rows)
 
     def as_old(self) -> RowSet:
         """The same rows, with the same indexes, told to be old."""
@@ -61,8 +70,9 @@ class RowSet:
         """These rows as rows of `node`, in the order of the hash over the columns `index`."""
         times, deadlines = int64s(self.batch, node.max_time), int64s(self.batch, node.deadline)
         follows = node.max_time == node.deadline
-        if not index:
+        if not index and _in_order(self.batch):
             return Side(int64s(self.batch, HASH), None, times, deadlines, node.window_us, follows)
+        index = index or (HASH,)
         if index not in self._indexes:
             self._indexes[index] = self._build_index(index, times)
         hashes, rows = self._indexes[index]
@@ -101,7 +111,12 @@ def concat_rows(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         return batches[0]
     first = batches[0].schema.names
     shared = [name for name in first if all(name in b.schema.names for b in batches)]
-    return pa.concat_batches([b if b.schema.names == shared else b.select(shared) for b in batches])
+    rows = pa.concat_batches([b if b.schema.names == shared else b.select(shared) for b in batches])
+    return rows.replace_schema_metadata(None)
+
+
+def _in_order(batch: pa.RecordBatch) -> bool:
+    return _IN_ORDER in (batch.schema.metadata or ())
 
 
 def equal_or_unknown_false(left: pa.Array, right: pa.Array) -> pa.Array:

@@ -122,7 +122,8 @@ class WindowJoin:
             return None
         names = [*_HIDDEN, *(node.names[c] for c in node.columns)]
         joined = pa.concat_tables(tables).rename_columns(names).combine_chunks()
-        return RowSet.sorted(joined.to_batches()[0], MAX_TIME)
+        rows = joined.to_batches()[0]
+        return RowSet.sorted(rows, MAX_TIME) if node.ordered else RowSet(rows)
 
     def _joined(self, node: JoinNode) -> Iterator[pa.Table]:
         """New rows of a join, filtered, in pieces of bounded size."""

@@ -64,6 +64,8 @@ class JoinNode:
     """Logical columns that live on above this node."""
     state: str
     names: Mapping[str, str]
+    ordered: bool = False
+    """Whether its rows are probed in the order of their routing hash."""
     earlier: str | None = None
     """In a track that ends: the state with its rows from before a newer track began."""
     crossings: tuple[Crossing, ...] = ()
@@ -216,10 +218,14 @@ def _compile(layout: Layout, routed: RoutedQuery, plan: Plan, track: _Track) -> 
         ref = next(r for r in routed.query.refs if r.alias == plan.alias)
         return _leaf(layout, routed, ref)
     assert isinstance(plan, Join)
-    left, right = (_compile(layout, routed, side, track) for side in (plan.left, plan.right))
     graph, query = routed.graph, routed.query
-    classes = graph.shared_classes(left.aliases, right.aliases)
+    classes = graph.shared_classes(plan.left.aliases, plan.right.aliases)
     on_routing_hash = bool(routed.routing) and classes == routed.routing
+    sides = (_compile(layout, routed, side, track) for side in (plan.left, plan.right))
+    left, right = (replace(s, ordered=on_routing_hash) if isinstance(s, JoinNode) else s for s in sides)
+    left, right = (
+        replace(n, ordered=on_routing_hash) if isinstance(n, JoinNode) else n for n in (left, right)
+    )
     residuals = [query.residuals[i] for i in graph.residuals_between(left.aliases, right.aliases)]
     columns = _columns_above(routed, plan.aliases)
     fields = {

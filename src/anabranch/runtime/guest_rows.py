@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from anabranch.operators.rows import RowSet, concat_rows, rows_in
+from anabranch.operators.rows import RowSet, rows_in
 from anabranch.plan.layout import TIME
 from anabranch.runtime.open_blocks import OpenBlock
 
@@ -79,16 +79,16 @@ def gather(key: Hashable, blocks: Sequence[OpenBlock], mask: np.ndarray, batch: 
         latest = _put_together(loose, mask)
         while known.sets and len(known.sets[-1].rows) < GROWTH * len(latest.rows):
             older = known.sets.pop()
-            both = RowSet.sorted(concat_rows([older.rows.batch, latest.rows.batch]), TIME)
+            both = RowSet.merged([older.rows.batch, latest.rows.batch], TIME)
             latest = _Set(older.first, latest.last, both, older.rows_of + latest.rows_of)
         known.sets.append(latest)
     return [s.rows for s in known.sets if len(s.rows)]
 
 
 def _put_together(blocks: Sequence[OpenBlock], mask: np.ndarray) -> _Set:
-    rows = concat_rows([rows_in(block.rows.batch, mask) for block in blocks])
+    pieces = [rows_in(block.rows.batch, mask) for block in blocks]
     first, last = min(b.meta.batch for b in blocks), max(b.meta.last_batch for b in blocks)
-    return _Set(first, last, RowSet.sorted(rows, TIME), _rows_of(blocks, mask))
+    return _Set(first, last, RowSet.merged(pieces, TIME), _rows_of(blocks, mask))
 
 
 def _rows_of(blocks: Sequence[OpenBlock], mask: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from anabranch.adapt.tracks import Partitions, Transfer, bits
-from anabranch.operators.rows import concat_rows, rows_in
+from anabranch.operators.rows import rows_in
 from anabranch.runtime.open_blocks import OpenBlock, mask_of
 from anabranch.runtime.retention import states_of
 from anabranch.runtime.site_work import TrackWork
@@ -44,14 +44,14 @@ class Shipment:
     blocks: Mapping[str, Partitions]
     batches: tuple[int, int]
 
-    def pack(self, opened: Callable[[str], OpenBlock | None]) -> pa.RecordBatch:
+    def pack(self, opened: Callable[[str], OpenBlock | None]) -> list[pa.RecordBatch]:
         """Cut the slices out of their blocks: the sender's work."""
         pieces = []
         for name, partitions in self.blocks.items():
             block = opened(name)
             assert block is not None, f"{name} has rows of this slot, but is not open"
             pieces.append(rows_in(block.rows.batch, mask_of(partitions)))
-        return concat_rows(pieces)
+        return pieces
 
 
 def folder_of(site: int) -> str:

@@ -22,7 +22,7 @@ from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
 from anabranch.operators.final_rows import Emission
 from anabranch.operators.newest_rows import Trim, keep_newest
 from anabranch.operators.partition_counts import partition_counts
-from anabranch.operators.rows import RowSet, concat_rows, int64s, rows_in
+from anabranch.operators.rows import RowSet, int64s, rows_in
 from anabranch.operators.window_join import QuotaExceeded
 from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME, TIME, Layout
 from anabranch.runtime.admission import OPEN, Admission, admit, is_waiting, waiting_state
@@ -226,12 +226,12 @@ class _SlotRun:
             if shipment.target != report.site:
                 continue
             started = time.thread_time()
-            rows = shipment.pack(opened)
+            pieces = shipment.pack(opened)
             seconds = time.thread_time() - started
             packing_s += seconds
             self.report.packing_s[shipment.source] = self.report.packing_s.get(shipment.source, 0.0) + seconds
-            time_column = MAX_TIME if MAX_TIME in rows.schema.names else TIME
-            rows = RowSet.sorted(rows, time_column).batch
+            time_column = MAX_TIME if MAX_TIME in pieces[0].schema.names else TIME
+            rows = RowSet.merged(pieces, time_column).batch
             self._write_block(shipment.state, rows, time_column, shipment.batches, folder_of(report.site))
             report.copied_rows += rows.num_rows
             report.copied_bytes += self.report.blocks[-1].bytes
@@ -272,8 +272,7 @@ class _SlotRun:
             if state in self.task.stateful:
                 self._keep_owned(state, rows.batch)
         for state, batches in kept.items():
-            rows = batches[0] if len(batches) == 1 else RowSet.sorted(concat_rows(batches), MAX_TIME).batch
-            self._write_block(state, rows, MAX_TIME)
+            self._write_block(state, RowSet.merged(batches, MAX_TIME).batch, MAX_TIME)
 
     def _keep_owned(self, state: str, rows: pa.RecordBatch) -> None:
         """Keep rows of a stream; those of a guest are kept by their owner."""
@@ -337,7 +336,7 @@ class _SlotRun:
         found = (slice_block(block, partitions) for block in blocks)
         if pieces := [piece.rows.batch for piece in found if piece is not None]:
             time_column = MAX_TIME if MAX_TIME in pieces[0].schema.names else TIME
-            merged = RowSet.sorted(concat_rows(pieces), time_column)
+            merged = RowSet.merged(pieces, time_column)
             trim = self.task.trims.get(state)
             rows = merged.batch if trim is None else keep_newest(merged, trim)
             if rows.num_rows:
