@@ -131,6 +131,29 @@ class Tracks:
         plans[change.site] = change.plan
         return replace(tracks, plans={**self.plans, change.query: tuple(plans)})
 
+    def followed(self, change: Migration, owned: Partitions, may: Callable[[Track], bool]) -> Tracks:
+        """These tracks when those that end at a site change to its new plan, too, by moving state.
+
+        Partitions that have left the site keep it busy for as long as a window, with the old plan, otherwise.
+
+        Parameters
+        ----------
+        owned
+            Partitions of the site: an older track on these was meant to end with the plan it has.
+        may
+            Whether a track's states can be had from those it has.
+        """
+        tracks = self
+        for track in self.ending:
+            is_guest = (track.query, track.site) == (
+                change.query,
+                change.site,
+            ) and not track.partitions & owned
+            if is_guest and change.strategy is Strategy.MOVING_STATE and may(track):
+                ending = tuple(replace(t, plan=change.plan) if t is track else t for t in tracks.ending)
+                tracks = replace(tracks._rebuilding(track, change.plan), ending=ending)
+        return tracks
+
     def moved(self, before: PartitionMap, after: PartitionMap, strategy: Strategy, batch: int) -> Tracks:
         """These tracks when partitions change sites before batch `batch`."""
         tracks = self._with_sites(before, after)
@@ -200,6 +223,10 @@ class Tracks:
                 ending=_with_track(self.ending, replace(track, until=batch)),
             )
         # A track that begins with this very batch cannot end before it: it takes the other plan, or site.
+        return self._rebuilding(track, plan)
+
+    def _rebuilding(self, track: Track, plan: str) -> Tracks:
+        """These tracks with what `track` lacks for another plan."""
         missing = inner_states(plan) - inner_states(track.plan)
         kept, pending = [], frozenset[str]()
         rebuilds: list[Rebuild] = []
@@ -248,7 +275,12 @@ def track_events(batch: int, before: Tracks, after: Tracks, ended: Iterable[Trac
     """Tell what changed: tracks that end from now on, tracks that have ended, states to rebuild."""
     events = []
     for track in after.ending:
-        if track not in before.ending:
+        if track in before.ending:
+            continue
+        if any(track == replace(t, plan=track.plan) for t in before.ending):
+            message = f"{_told(track)} is the plan of its site now, for rows that end there, too"
+            events.append(AdaptEvent(batch, EventKind.STATE_MOVED, message))
+        else:
             message = f"{_told(track)} works until its rows have left the windows; a new track begins"
             events.append(AdaptEvent(batch, EventKind.TRACK_BEGAN, message))
     for track in ended:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from anabranch.operators.multiway_probe import MultiwayProbe
 from anabranch.operators.rows import RowSet
 from anabranch.operators.window_join import WindowJoin
-from anabranch.plan.local_plan import Crossing, JoinNode, LeafNode, LocalNode, ProbeNode
+from anabranch.plan.local_plan import Crossing, JoinNode, LeafNode, LocalNode, LocalPlan, ProbeNode
 
 
 class EndingJoin(WindowJoin):
@@ -34,19 +34,12 @@ class EndingJoin(WindowJoin):
         self._fresh = FreshJoin(self._plan, new=self._new, old=self._old, emit=self._emit, quota=self._quota)
         super().run()
         self._count(self._fresh)
-        self.kept |= {s: rows for s, rows in self._fresh.kept.items() if s not in self._read_by_nobody()}
+        self.kept |= {s: rows for s, rows in self._fresh.kept.items() if s not in read_by_nobody(self._plan)}
 
     def _count(self, other: WindowJoin) -> None:
         self.probes += other.probes
         self.pairs += other.pairs
         self.pairs_by_partition += other.pairs_by_partition
-
-    def _read_by_nobody(self) -> set[str | None]:
-        """New rows that only wait for old ones of a stream, which cannot come."""
-        root = self._plan.root
-        assert isinstance(root, JoinNode)
-        sides = ((root.left, root.right), (root.right, root.left))
-        return {a.fresh for a, b in sides if isinstance(a, JoinNode) and isinstance(b, LeafNode)}
 
     def _new_rows(self, node: LocalNode) -> RowSet | None:
         rows = super()._new_rows(node)
@@ -85,6 +78,14 @@ class EndingJoin(WindowJoin):
     ) -> Iterator[pa.RecordBatch]:
         if new.is_old or old.is_old:
             yield from super()._matched(node, new, old, new_is_left=new_is_left)
+
+
+def read_by_nobody(plan: LocalPlan) -> set[str | None]:
+    """States with new rows that only wait for old ones of a stream, which cannot come."""
+    root = plan.root
+    assert isinstance(root, JoinNode)
+    sides = ((root.left, root.right), (root.right, root.left))
+    return {a.fresh for a, b in sides if isinstance(a, JoinNode) and isinstance(b, LeafNode)}
 
 
 class FreshJoin(WindowJoin):

@@ -56,6 +56,14 @@ class RowSet:
         rows._indexes, rows._derived, rows.is_old = self._indexes, self._derived, True
         return rows
 
+    def within(self, partitions: npt.NDArray[np.bool_]) -> RowSet:
+        """The rows of some partitions."""
+        batch = rows_in(self.batch, partitions)
+        if batch is self.batch:
+            return self
+        rows = RowSet(batch)
+        return rows.as_old() if self.is_old else rows
+
     def __len__(self) -> int:
         return int(self.batch.num_rows)
 

@@ -1,7 +1,8 @@
 """Rebuilding intermediate states from what is kept: the step of moving state that costs something.
 
 Bottom-up over the states that the plan before did not have (papers/plan-migration.txt, section
-4.1): all kept rows of one side with all kept rows of the other.
+4.1): all kept rows of one side with all kept rows of the other. In a track that ends, rows that are new
+throughout are left out or kept apart, as its joins do (`ending_join`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from anabranch.operators.rows import RowSet, rows_in
+from anabranch.operators.ending_join import read_by_nobody
+from anabranch.operators.rows import RowSet
 from anabranch.operators.window_join import WindowJoin
 from anabranch.plan.local_plan import JoinNode, LocalNode, LocalPlan
 
@@ -39,30 +41,35 @@ class StateRebuild(WindowJoin):
         super().__init__(plan, new={}, old=old, emit=_nothing, quota=quota)
         self._states = states
         self._mask = mask
-        self._rebuilt: dict[str, list[RowSet]] = {}
+        self._rebuilt: dict[str, RowSet] = {}
 
     def run(self) -> None:
         for node in self._plan.nodes():
-            if isinstance(node, JoinNode) and (state := kept_state(node)) in self._states:
-                rows = self._kept_rows(node)
-                self._rebuilt[state] = [] if rows is None else [rows]
-                if rows is not None:
-                    self.kept[state] = rows.batch
+            if isinstance(node, JoinNode) and node.state in self._states:
+                self._rebuild(node, node.earlier or node.state, are_new=False)
+                if node.fresh is not None and node.fresh not in read_by_nobody(self._plan):
+                    self._rebuild(node, node.fresh, are_new=True)
+
+    def _rebuild(self, node: JoinNode, state: str, *, are_new: bool) -> None:
+        self._are_new = are_new
+        rows = self._kept_rows(node)
+        if rows is not None:
+            self.kept[state] = rows.batch
+            self._rebuilt[state] = rows if are_new or node.earlier is None else rows.as_old()
 
     def _pairs(self, node: JoinNode) -> Iterator[pa.RecordBatch]:
         for left in self._all(node.left):
-            mine = RowSet(rows_in(left.batch, self._mask))
+            mine = left.within(self._mask)
             for right in self._all(node.right):
-                yield from self._matched(node, mine, right, new_is_left=True)
+                if node.earlier is None or self._are_new != (mine.is_old or right.is_old):
+                    yield from self._matched(node, mine, right, new_is_left=True)
 
-    def _all(self, node: LocalNode) -> Sequence[RowSet]:
-        state = kept_state(node)
-        return self._rebuilt[state] if state in self._rebuilt else self._old.get(state, ())
-
-
-def kept_state(node: LocalNode) -> str:
-    """The state of a node with the rows from before the batch."""
-    return node.earlier or node.state if isinstance(node, JoinNode) else node.state
+    def _all(self, node: LocalNode) -> Iterator[RowSet]:
+        for state in node.states if isinstance(node, JoinNode) else (node.state,):
+            if state in self._rebuilt:
+                yield self._rebuilt[state]
+            elif state not in self._states:
+                yield from self._old.get(state, ())
 
 
 def _nothing(results: pa.Table) -> None:

@@ -9,7 +9,6 @@ from operator import or_
 
 from anabranch.adapt.tracks import EVERY, Partitions, Track, Tracks, partitions_of
 from anabranch.exchange.partition_map import PartitionMap
-from anabranch.operators.state_rebuild import kept_state
 from anabranch.plan.layout import Layout
 from anabranch.plan.local_plan import JoinNode, LeafNode, LocalPlan, compile_plan
 from anabranch.plan.tree import parse_plan, state_of_aliases
@@ -50,6 +49,14 @@ class TrackCompiler:
             )
         return self._compiled[key]
 
+    def may_follow(self, track: Track, plan: str) -> bool:
+        """Whether a track that ends can change to another plan: states of both have the same rows in both."""
+        apart = [
+            {n.aliases: n.fresh is not None for n in self.plan_of(t).nodes() if isinstance(n, JoinNode)}
+            for t in (track, replace(track, plan=plan))
+        ]
+        return all(apart[0][aliases] == apart[1][aliases] for aliases in apart[0].keys() & apart[1].keys())
+
     def work(
         self, tracks: Tracks, partition_map: PartitionMap, failed: frozenset[str]
     ) -> dict[int, tuple[TrackWork, ...]]:
@@ -71,13 +78,16 @@ class TrackCompiler:
 
     def _of_track(self, tracks: Tracks, track: Track, shared: bool) -> TrackWork:
         plan = self.plan_of(track)
-        names = {state_of_aliases(n.aliases): kept_state(n) for n in plan.nodes()}
+        names = {state_of_aliases(n.aliases): n.states for n in plan.nodes() if isinstance(n, JoinNode)}
         return TrackWork(
             plan,
             track.partitions,
             track.since if shared else 0,
             track.until,
-            tuple((r.partitions, frozenset(names[s] for s in r.states)) for r in tracks.lacking(track)),
+            tuple(
+                (r.partitions, frozenset(name for s in r.states for name in names[s]))
+                for r in tracks.lacking(track)
+            ),
         )
 
 

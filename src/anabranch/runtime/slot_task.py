@@ -263,7 +263,7 @@ class _SlotRun:
         """New rows of some partitions, by input."""
         if (mine >= self.at_work).all():
             return dict(new)
-        found = {source: RowSet(rows_in(rows.batch, mine)) for source, rows in new.items()}  # still sorted
+        found = {source: rows.within(mine) for source, rows in new.items()}
         return {source: rows for source, rows in found.items() if len(rows)}
 
     def _keep(self, new: Mapping[int, RowSet], kept: Mapping[str, list[pa.RecordBatch]]) -> None:

@@ -7,6 +7,7 @@ tracks end that have no rows any more, and those that followed them settle. All 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from anabranch.adapt.events import AdaptEvent, EventKind
@@ -163,7 +164,9 @@ class Steering:
                 if change in wished:  # the policy will propose again what it still wants
                     self._wishes.append(change)
                 continue
-            tracks = tracks.migrated(change, partitions_of(after, change.site), batch + 1)
+            owned = partitions_of(after, change.site)
+            tracks = tracks.followed(change, owned, partial(self._compiler.may_follow, plan=change.plan))
+            tracks = tracks.migrated(change, owned, batch + 1)
         return tracks, events
 
     def _migrations(

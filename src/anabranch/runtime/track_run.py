@@ -15,7 +15,7 @@ from anabranch.operators.ending_join import EndingJoin, EndingProbe
 from anabranch.operators.joined_results import as_stream
 from anabranch.operators.multiway_probe import MultiwayProbe
 from anabranch.operators.operator import Operator
-from anabranch.operators.rows import RowSet, rows_in
+from anabranch.operators.rows import RowSet
 from anabranch.operators.state_rebuild import StateRebuild
 from anabranch.operators.window_aggregate import WindowAggregate
 from anabranch.operators.window_distinct import WindowDistinct
@@ -62,6 +62,7 @@ class TrackRun:
         self._report = report
         self._mine = mask_of(work.partitions)
         self._nodes = work.plan.nodes()
+        self._fresh = {n.fresh for n in self._nodes if isinstance(n, JoinNode)}
         self.kept: dict[str, list[pa.RecordBatch]] = {}
         """New rows of intermediate states."""
         self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
@@ -103,7 +104,6 @@ class TrackRun:
         """Row sets by state, of the partitions and batches that are the track's."""
         leaves = {n.state for n in self._nodes if isinstance(n, LeafNode)}
         own = leaves | join_states(self._work.plan)
-        fresh = {n.fresh for n in self._nodes if isinstance(n, JoinNode)}
         in_memory = self._mine.copy()
         in_memory[list(spilled)] = False
         states: States = {}
@@ -119,9 +119,9 @@ class TrackRun:
                 continue
             rows = block.rows
             if spilled and meta.state in self._task.spillable:  # private copies
-                rows = RowSet(rows_in(rows.batch, in_memory))
+                rows = rows.within(in_memory)
             until = self._work.until
-            if until is not None and meta.state not in fresh and not (is_leaf and meta.batch >= until):
+            if until is not None and meta.state not in self._fresh and not (is_leaf and meta.batch >= until):
                 rows = rows.as_old()
             states.setdefault(meta.state, []).append(rows)
         for state, blocks in guests.items():
@@ -154,8 +154,9 @@ class TrackRun:
             rebuild.run()
             for state, batch in rebuild.kept.items():
                 rows = RowSet(batch)
+                is_new = self._work.until is None or state in self._fresh
                 self.kept.setdefault(state, []).append(batch)
-                states.setdefault(state, []).append(rows if self._work.until is None else rows.as_old())
+                states.setdefault(state, []).append(rows if is_new else rows.as_old())
                 self._report.rebuilt_rows += batch.num_rows
             self.pairs_by_partition += rebuild.pairs_by_partition
         self._report.rebuild_s += time.thread_time() - began
