@@ -14,36 +14,47 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from anabranch.exchange.partition_map import PARTITIONS
 from anabranch.operators.rows import RowSet, rows_in
 from anabranch.plan.layout import TIME
 from anabranch.runtime.open_blocks import OpenBlock
 
 GROWTH = 2
 """A set is put together with the next unless it is so many times as big: sizes grow like powers of two."""
-
-
-@dataclass(slots=True)
-class _Set:
-    """The rows of some batches, whatever files they are in by now."""
-
-    first: int
-    last: int
-    rows: RowSet
-    rows_of: np.ndarray
-    """Rows by partition."""
-
-    def has(self, block: OpenBlock) -> bool:
-        return self.first <= block.meta.batch and block.meta.last_batch <= self.last
-
-    def overlaps(self, block: OpenBlock) -> bool:
-        return block.meta.batch <= self.last and self.first <= block.meta.last_batch
+SPARE = 2
+"""Rows may stay in sets after their blocks have expired, since nothing in a window meets them any more: until
+they are half of all."""
 
 
 @dataclass(slots=True)
 class _Gathered:
-    batch: int
-    sets: list[_Set] = field(default_factory=list)
+    """The rows of all batches up to the last, whatever files they are in by now."""
+
+    asked: int = -1
+    """Batch for which they were wanted last."""
+    last: int = -1
+    sets: list[RowSet] = field(default_factory=list)
     """From the oldest batches to the newest."""
+    rows_of: np.ndarray = field(default_factory=lambda: np.zeros(PARTITIONS, dtype=np.int64))
+    """Rows by partition."""
+
+    def has(self, blocks: Sequence[OpenBlock], mask: np.ndarray) -> bool:
+        """Whether the rows of these blocks are there, and not much else."""
+        wanted = _rows_of(blocks, mask)
+        return (
+            all(block.meta.last_batch <= self.last for block in blocks)
+            and bool((self.rows_of >= wanted).all())
+            and self.rows_of.sum() <= SPARE * wanted.sum()
+        )
+
+    def add(self, blocks: Sequence[OpenBlock], mask: np.ndarray) -> None:
+        """Put rows of newer batches together with the others."""
+        latest = RowSet.merged([rows_in(block.rows.batch, mask) for block in blocks], TIME)
+        while self.sets and len(self.sets[-1]) < GROWTH * len(latest):
+            latest = RowSet.merged([self.sets.pop().batch, latest.batch], TIME)
+        self.sets.append(latest)
+        self.rows_of += _rows_of(blocks, mask)
+        self.last = max(block.meta.last_batch for block in blocks)
 
 
 _gathered: dict[Hashable, _Gathered] = {}
@@ -62,40 +73,20 @@ def gather(key: Hashable, blocks: Sequence[OpenBlock], mask: np.ndarray, batch: 
     batch
         The batch for which they are wanted.
     """
-    known = _gathered.setdefault(key, _Gathered(batch))
-    known.batch = batch
-    if any(s.overlaps(block) and not s.has(block) for s in known.sets for block in blocks):
-        known.sets = []
-    kept = []
-    for s in known.sets:
-        inside = [block for block in blocks if s.has(block)]
-        if inside and (_rows_of(inside, mask) == s.rows_of).all():
-            kept.append(s)
-        elif inside:  # some have expired
-            kept.append(_put_together(inside, mask))
-    known.sets = kept
-    loose = [block for block in blocks if not any(s.has(block) for s in known.sets)]
-    if loose:
-        latest = _put_together(loose, mask)
-        while known.sets and len(known.sets[-1].rows) < GROWTH * len(latest.rows):
-            older = known.sets.pop()
-            both = RowSet.merged([older.rows.batch, latest.rows.batch], TIME)
-            latest = _Set(older.first, latest.last, both, older.rows_of + latest.rows_of)
-        known.sets.append(latest)
-    return [s.rows for s in known.sets if len(s.rows)]
-
-
-def _put_together(blocks: Sequence[OpenBlock], mask: np.ndarray) -> _Set:
-    pieces = [rows_in(block.rows.batch, mask) for block in blocks]
-    first, last = min(b.meta.batch for b in blocks), max(b.meta.last_batch for b in blocks)
-    return _Set(first, last, RowSet.merged(pieces, TIME), _rows_of(blocks, mask))
+    known = _gathered.setdefault(key, _Gathered())
+    if not known.has([block for block in blocks if block.meta.batch <= known.last], mask):
+        known = _gathered[key] = _Gathered()
+    known.asked = batch
+    if newer := [block for block in blocks if block.meta.batch > known.last]:
+        known.add(newer, mask)
+    return [rows for rows in known.sets if len(rows)]
 
 
 def _rows_of(blocks: Sequence[OpenBlock], mask: np.ndarray) -> np.ndarray:
-    return np.where(mask, np.sum([block.rows_of for block in blocks], axis=0), 0)
+    return np.where(mask, np.sum([block.rows_of for block in blocks], axis=0, dtype=np.int64), 0)
 
 
 def forget_gathered(batch: int) -> None:
     """Let go of what was not asked for lately."""
-    for key in [k for k, known in _gathered.items() if abs(batch - known.batch) > 1]:
+    for key in [k for k, known in _gathered.items() if abs(batch - known.asked) > 1]:
         del _gathered[key]
