@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from anabranch.exchange.partition_map import PARTITIONS
-from anabranch.operators.rows import RowSet, rows_in
-from anabranch.plan.layout import TIME
+from anabranch.operators.rows import RowSet, concat_rows, rows_in
 from anabranch.runtime.open_blocks import OpenBlock
 
 GROWTH = 2
@@ -49,9 +48,9 @@ class _Gathered:
 
     def add(self, blocks: Sequence[OpenBlock], mask: np.ndarray) -> None:
         """Put rows of newer batches together with the others."""
-        latest = RowSet.merged([rows_in(block.rows.batch, mask) for block in blocks], TIME)
+        latest = RowSet(concat_rows([rows_in(block.rows.batch, mask) for block in blocks]))
         while self.sets and len(self.sets[-1]) < GROWTH * len(latest):
-            latest = RowSet.merged([self.sets.pop().batch, latest.batch], TIME)
+            latest = RowSet(concat_rows([self.sets.pop().batch, latest.batch]))
         self.sets.append(latest)
         self.rows_of += _rows_of(blocks, mask)
         self.last = max(block.meta.last_batch for block in blocks)
