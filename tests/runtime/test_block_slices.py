@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -45,6 +47,15 @@ def test_a_slice_has_the_rows_of_the_wanted_partitions_in_the_same_order(
     if found is not None:
         assert found.rows.batch.equals(expected)
         assert found.rows_of.sum() == len(found.rows)
+
+
+@given(some, some)
+def test_rows_in_no_order_are_sliced_too(held: list[int], wanted: list[int]) -> None:
+    shuffled = block(held)
+    batch = shuffled.rows.batch.take(np.arange(len(held))[::-1].copy()).replace_schema_metadata(None)
+    found = slice_block(replace(shuffled, rows=RowSet(batch)), mask(wanted))
+    expected = rows_in(batch, mask(wanted))
+    assert expected.num_rows == 0 if found is None else found.rows.batch.equals(expected)
 
 
 def test_neighbours_are_sliced_without_a_copy() -> None:

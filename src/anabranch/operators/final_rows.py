@@ -116,11 +116,10 @@ def final_rows(blocks: Sequence[RowSet], emission: Emission, owned: Flags) -> Fi
     times = np.concatenate([int64s(blocks[n].batch, TIME)[at] for n, at in found])
     block = np.concatenate([np.full(len(at), n) for n, at in found])
     position = np.concatenate([at for _, at in found])
+    sequence = None
     if SEQUENCE in blocks[0].batch.schema.names:
         sequence = np.concatenate([int64s(blocks[n].batch, SEQUENCE)[at] for n, at in found])
-        order = np.lexsort((sequence, times, hashes)).astype(np.int32)
-    else:
-        order = order_by_hash(hashes, times)
+    order = order_by_hash(hashes, times, sequence)
     return FinalRows(blocks, block[order], position[order], hashes[order], times[order])
 
 

@@ -13,6 +13,8 @@ from anabranch.operators.order import Int64s, Rows32
 
 CHUNK_PAIRS = 1 << 20
 """Pairs produced at a time: bounds the memory of a join whatever its fan-out."""
+FIRST_PAIRS = 1 << 12
+"""Room for pairs to begin with, which most probes need no more than: fresh memory costs more than they do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ def match(new: Side, old: Side, *, chunk: int = CHUNK_PAIRS) -> Iterator[tuple[R
     if not len(new.hashes) or not len(old.hashes):
         return
     i, q = 0, -1
+    room = max(FIRST_PAIRS, 2 * len(new.hashes))
     while i < len(new.hashes):
         left, right, i, q = _match(
             new.hashes,
@@ -61,8 +64,9 @@ def match(new: Side, old: Side, *, chunk: int = CHUNK_PAIRS) -> Iterator[tuple[R
             old.deadline_follows_time,
             i,
             q,
-            chunk,
+            min(room, chunk),
         )
+        room *= 2
         if len(left):
             yield left, right
 

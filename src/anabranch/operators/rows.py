@@ -48,7 +48,13 @@ class RowSet:
     def merged(cls, batches: list[pa.RecordBatch], time: str) -> RowSet:
         """One set from several of the same state, in order unless none of them is."""
         rows = concat_rows(batches)
-        return cls.sorted(rows, time) if len(batches) > 1 and any(map(_in_order, batches)) else cls(rows)
+        loose = len(batches) == 1 or not any(RowSet(batch).in_order for batch in batches)
+        return cls(rows) if loose else cls.sorted(rows, time)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the rows are known to ascend by (routing hash, time)."""
+        return _IN_ORDER in (self.batch.schema.metadata or ())
 
     def as_old(self) -> RowSet:
         """The same rows, with the same indexes, told to be old."""
@@ -78,7 +84,7 @@ class RowSet:
         """These rows as rows of `node`, in the order of the hash over the columns `index`."""
         times, deadlines = int64s(self.batch, node.max_time), int64s(self.batch, node.deadline)
         follows = node.max_time == node.deadline
-        if not index and _in_order(self.batch):
+        if not index and self.in_order:
             return Side(int64s(self.batch, HASH), None, times, deadlines, node.window_us, follows)
         index = index or (HASH,)
         if index not in self._indexes:
@@ -121,10 +127,6 @@ def concat_rows(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     shared = [name for name in first if all(name in b.schema.names for b in batches)]
     rows = pa.concat_batches([b if b.schema.names == shared else b.select(shared) for b in batches])
     return rows.replace_schema_metadata(None)
-
-
-def _in_order(batch: pa.RecordBatch) -> bool:
-    return _IN_ORDER in (batch.schema.metadata or ())
 
 
 def equal_or_unknown_false(left: pa.Array, right: pa.Array) -> pa.Array:

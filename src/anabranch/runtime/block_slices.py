@@ -1,6 +1,6 @@
 """Slices of blocks: rows of some partitions, without touching those of others.
 
-Blocks ascend by hash as a signed number, and partitions are the top bits of the hash without its sign::
+Most blocks ascend by hash as a signed number, and partitions are the top bits of the hash without its sign::
 
     partitions   128 129 … 255   0   1 … 127
                  ├──┤            ├──────┤          a slice per run of wanted neighbours
@@ -30,6 +30,8 @@ def slice_block(block: OpenBlock, wanted: Flags) -> OpenBlock | None:
         return None
     if (rows_of == block.rows_of).all():
         return block
+    if not block.rows.in_order:
+        return OpenBlock(block.meta, block.rows.within(wanted), bits(np.flatnonzero(rows_of)), rows_of)
     present = _ORDER[block.rows_of[_ORDER] > 0]
     ends = np.cumsum(block.rows_of[present])
     starts = ends - block.rows_of[present]
