@@ -202,9 +202,9 @@ def _end_input(models: Mapping[str, StreamModel], queries: Sequence[Query]) -> N
     ends = {name: model.max_ts for name, model in models.items()}
     for query in queries:
         names = {ref.stream for ref in query.refs} if query.grouping is not None else set()
-        for name in names:
-            times = [t for n in names if (t := models[n].max_ts) is not None]
-            ends[name] = max([*times, ends[name] or 0]) if times else None
+        newest = max((t for n in names if (t := models[n].max_ts) is not None), default=None)
+        if newest is not None:
+            ends |= {name: max(newest, ends[name] or 0) for name in names}
     for name, end in ends.items():
         if end is not None:
             models[name].watermark = max(end + 1, models[name].watermark or 0)
