@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from unittest import mock
 
 import pytest
@@ -17,7 +18,6 @@ from tests.runtime.directed_runs import (
     TWO_SLOTS,
     Boundary,
     Told,
-    all_to,
     check_directed,
     everywhere,
     joined,
@@ -25,23 +25,30 @@ from tests.runtime.directed_runs import (
     steady_batches,
 )
 
+from anabranch.exchange.partition_map import PARTITIONS
 from anabranch.operators.state_rebuild import StateRebuild
 from anabranch.plan.migration_cost import Strategy
 
 PROBES = "[a b c d, b c d a, c d a b, d a b c]"
-BATCHES = steady_batches(9, keys=9, per_batch=14)
+BATCHES = steady_batches(9, keys=18, per_batch=28)
 LEAVES, CHANGES = 1, 3
 """Boundaries at which partitions leave site 0, and at which it changes plans."""
+SOME, ALL = range(64), range(PARTITIONS // 2)
+"""Partitions of site 0."""
 
 
-def drained(old: str, *plans: str, strategy: Strategy = MS) -> Told:
-    """A site with one plan loses its partitions, then changes to others, one after the other at once."""
+def drained(old: str, *plans: str, strategy: Strategy = MS, leaving: Sequence[int] = SOME) -> Told:
+    """A site with one plan loses partitions, then changes to others, one after the other at once."""
     aliases = sorted(set(old) & set("abcd"))
     changes = tuple(migration(plan, strategy, site=0) for plan in plans)
     return check_directed(
         [joined(*aliases, window=45)],
         BATCHES,
-        {0: everywhere(old, MS), LEAVES: all_to(1, PT), CHANGES: Boundary(changes)},
+        {
+            0: everywhere(old, MS),
+            LEAVES: Boundary(moves=dict.fromkeys(leaving, 1), rebalance=PT),
+            CHANGES: Boundary(changes),
+        },
         settings=TWO_SLOTS,
     )
 
@@ -71,6 +78,10 @@ def test_states_are_left_behind_for_a_plan_without() -> None:
 def test_a_plan_whose_states_have_other_rows_is_not_followed() -> None:
     """(a b) has rows that are new throughout in one of the plans only."""
     assert {t.plan for t in drained(AB_CD, ABC_D).ending(CHANGES)} == {AB_CD}
+
+
+def test_a_site_does_not_compute_more_for_others_than_for_itself() -> None:
+    assert {t.plan for t in drained(AB_C, BC_A, leaving=ALL).ending(CHANGES)} == {AB_C}
 
 
 def test_a_site_that_changes_by_parallel_track_lets_its_guests_end_as_they_are() -> None:

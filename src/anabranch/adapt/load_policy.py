@@ -11,6 +11,9 @@ from anabranch.adapt.proposal import Move, PolicyName, Proposal
 from anabranch.adapt.round_view import RoundView
 from anabranch.adapt.statistics import sum_by_site
 
+ROUNDED = 1 - 1e-9
+"""Two sites that only exchange their loads are not more alike, whatever rounding says."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoadPolicy:
@@ -67,7 +70,7 @@ def _first_that_helps(
             break
         busy_after = busy * (1 - rows / processed[donor])
         idle_after = _receiver_after(idle, rows, float(processed[receiver]), busy, float(processed[donor]))
-        helps = abs(busy_after - idle_after) < busy - idle and idle_after <= 1.0
+        helps = abs(busy_after - idle_after) < ROUNDED * (busy - idle) and idle_after <= 1.0
         size = int(view.state_bytes[partition])
         if helps and size <= room and view.may_move(int(partition), receiver):
             return Proposal(

@@ -37,6 +37,8 @@ class Memory:
         Learn what rows, probes and matches cost; else every row costs the same.
     count_pending
         Rows that had to be spooled count as work, so that a site that falls behind looks as loaded as it is.
+    hiccup_s
+        Seconds of a round that say nothing about how slow a site is.
     """
 
     decay: float = 0.6
@@ -44,6 +46,7 @@ class Memory:
     shift: float = 0.15
     fit_costs: bool = True
     count_pending: bool = True
+    hiccup_s: float = 0.0
 
     @classmethod
     def none(cls) -> Memory:
@@ -65,7 +68,7 @@ class RollingStatistics:
         self._pending: Ints | None = None
         self._span_s = 0.0
         self._work: Floats = np.zeros(0)
-        self._slowness = Slowness(decay=memory.slowness_decay)
+        self._slowness = Slowness(decay=memory.slowness_decay, hiccup_s=memory.hiccup_s)
         self._rows = 0.0
         self._batches = 0.0
         self._round_batches = 0
@@ -197,7 +200,9 @@ class RollingStatistics:
         rolling._rows = float(data["rows"])
         rolling._batches = float(data["batches"])
         rolling._work = np.array(data["work"], dtype=np.float64)
-        rolling._slowness = Slowness.from_json(data["slowness"], decay=memory.slowness_decay)
+        rolling._slowness = Slowness.from_json(
+            data["slowness"], decay=memory.slowness_decay, hiccup_s=memory.hiccup_s
+        )
         rolling._pending = None if data["pending"] is None else np.array(data["pending"], dtype=np.int64)
         return rolling
 

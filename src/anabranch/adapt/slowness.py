@@ -30,6 +30,8 @@ class Slowness:
     ----------
     decay
         Weight that past rounds keep at each new one.
+    hiccup_s
+        Seconds that a round may take longer for no reason: a site is called slow only beyond them.
 
     Examples
     --------
@@ -40,8 +42,9 @@ class Slowness:
     [1.0, 1.0, 1.0, 2.8]
     """
 
-    def __init__(self, *, decay: float) -> None:
+    def __init__(self, *, decay: float, hiccup_s: float = 0.0) -> None:
         self._decay = decay
+        self._hiccup_s = hiccup_s
         self._count: Floats = np.zeros(0)
         self._sum: Floats = np.zeros(0)
         self._squares: Floats = np.zeros(0)
@@ -54,7 +57,7 @@ class Slowness:
             self._count, self._sum, self._squares, self._surprise = (np.zeros(len(busy_s)) for _ in range(4))
         worked = (busy_s > 0) & (nominal_s > 0)
         ratio = np.zeros(len(busy_s))
-        ratio[worked] = np.log(busy_s[worked] / nominal_s[worked])
+        ratio[worked] = np.log((busy_s[worked] + self._hiccup_s) / (nominal_s[worked] + self._hiccup_s))
         self._forget_the_changed(ratio, worked)
         self._count = self._decay * self._count + worked
         self._sum = self._decay * self._sum + ratio
@@ -102,8 +105,8 @@ class Slowness:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], *, decay: float) -> Slowness:
-        slowness = cls(decay=decay)
+    def from_json(cls, data: Mapping[str, Any], *, decay: float, hiccup_s: float = 0.0) -> Slowness:
+        slowness = cls(decay=decay, hiccup_s=hiccup_s)
         slowness._count = np.array(data["count"], dtype=np.float64)
         slowness._sum = np.array(data["sum"], dtype=np.float64)
         slowness._squares = np.array(data["squares"], dtype=np.float64)

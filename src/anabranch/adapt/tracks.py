@@ -181,7 +181,17 @@ class Tracks:
     def without_ended(self, over: Callable[[Track], bool]) -> tuple[Tracks, tuple[Track, ...]]:
         """These tracks without those that are over, and those."""
         ended = tuple(track for track in self.ending if over(track))
-        return replace(self, ending=tuple(t for t in self.ending if t not in ended)), ended
+        left = tuple(t for t in self.ending if t not in ended)
+        rebuilds = self.rebuilds
+        for track in ended:  # what they still lacked nobody needs any more
+            mine = (track.query, track.since)
+            gone = [track.partitions if (r.query, r.since) == mine else 0 for r in rebuilds]
+            rebuilds = tuple(
+                replace(r, partitions=rest)
+                for r, g in zip(rebuilds, gone, strict=True)
+                if (rest := r.partitions & ~g)
+            )
+        return replace(self, ending=left, rebuilds=rebuilds), ended
 
     def for_queries(self, defaults: Mapping[str, str], sites: int) -> Tracks:
         """These tracks for the queries of a session, each with its plan where none is known."""

@@ -27,12 +27,13 @@ class RowSet:
     Rows of streams, and others that are probed by their routing hash, are sorted by (routing hash, time).
     """
 
-    __slots__ = ("_derived", "_indexes", "batch", "is_old")
+    __slots__ = ("_columns", "_derived", "_indexes", "batch", "is_old")
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.batch = batch
         self.is_old = False
         """In a track that ends: whether the rows are from before its end, or have a member that is."""
+        self._columns: dict[str, Int64s] = {}
         self._indexes: dict[tuple[str, ...], tuple[Int64s, Rows32]] = {}
         self._derived: dict[Hashable, Any] = {}
 
@@ -59,7 +60,8 @@ class RowSet:
     def as_old(self) -> RowSet:
         """The same rows, with the same indexes, told to be old."""
         rows = RowSet(self.batch)
-        rows._indexes, rows._derived, rows.is_old = self._indexes, self._derived, True
+        rows._columns, rows._indexes, rows._derived = self._columns, self._indexes, self._derived
+        rows.is_old = True
         return rows
 
     def within(self, partitions: npt.NDArray[np.bool_]) -> RowSet:
@@ -73,6 +75,12 @@ class RowSet:
     def __len__(self) -> int:
         return int(self.batch.num_rows)
 
+    def int64s(self, name: str) -> Int64s:
+        """A column without NULLs as NumPy."""
+        if name not in self._columns:
+            self._columns[name] = int64s(self.batch, name)
+        return self._columns[name]
+
     def derived(self, key: Hashable, make: Callable[[], T]) -> T:
         """What was made of these rows under `key`: made once, kept as long as the rows are."""
         if key not in self._derived:
@@ -82,10 +90,10 @@ class RowSet:
 
     def side(self, node: LocalNode, index: tuple[str, ...]) -> Side:
         """These rows as rows of `node`, in the order of the hash over the columns `index`."""
-        times, deadlines = int64s(self.batch, node.max_time), int64s(self.batch, node.deadline)
+        times, deadlines = self.int64s(node.max_time), self.int64s(node.deadline)
         follows = node.max_time == node.deadline
         if not index and self.in_order:
-            return Side(int64s(self.batch, HASH), None, times, deadlines, node.window_us, follows)
+            return Side(self.int64s(HASH), None, times, deadlines, node.window_us, follows)
         index = index or (HASH,)
         if index not in self._indexes:
             self._indexes[index] = self._build_index(index, times)

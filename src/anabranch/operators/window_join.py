@@ -19,7 +19,7 @@ from anabranch.operators.joined_results import result_rows
 from anabranch.operators.match import match
 from anabranch.operators.order import Rows32
 from anabranch.operators.partition_counts import partition_counts
-from anabranch.operators.rows import RowSet, concat_rows, equal_or_unknown_false, int64s
+from anabranch.operators.rows import RowSet, concat_rows, equal_or_unknown_false
 from anabranch.operators.theta_join import theta_match
 from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME
 from anabranch.plan.local_plan import JoinNode, LeafNode, LocalNode, LocalPlan, ProbeNode
@@ -176,7 +176,7 @@ class WindowJoin:
             pairs = theta_match(node, new_node, new, old_node, old)
         for new_rows, old_rows in pairs:
             self.pairs += len(new_rows)
-            self.pairs_by_partition += partition_counts(int64s(new.batch, HASH), new_rows)
+            self.pairs_by_partition += partition_counts(new.int64s(HASH), new_rows)
             if self.pairs > self._quota:
                 raise QuotaExceeded(
                     f"query {self._plan.query.name!r} matched more than {self._quota:,} pairs in one batch "
@@ -191,6 +191,12 @@ class WindowJoin:
         self, node: JoinNode, left: RowSet, left_rows: Rows32, right: RowSet, right_rows: Rows32
     ) -> pa.RecordBatch:
         left_at, right_at = pa.array(left_rows), pa.array(right_rows)
+        for name in node.verify:
+            ours = left.batch.column(node.left.names[name]).take(left_at)
+            same = equal_or_unknown_false(ours, right.batch.column(node.right.names[name]).take(right_at))
+            if same.true_count != len(same):
+                left_at, right_at = left_at.filter(same), right_at.filter(same)
+        left_rows, right_rows = left_at.to_numpy(), right_at.to_numpy()
 
         def side(name: str) -> pa.Array:
             if name in node.left.names:
@@ -206,22 +212,14 @@ class WindowJoin:
             self._is_root(node) and not node.columns
         ):  # SELECT of constants only: the number of rows still counts
             columns[_COUNT] = pa.nulls(len(left_rows), pa.bool_())
-        batch = pa.RecordBatch.from_pydict(columns)
-        for name in node.verify:
-            theirs = right.batch.column(node.right.names[name]).take(right_at)
-            ours = left.batch.column(node.left.names[name]).take(left_at)
-            same = equal_or_unknown_false(ours, theirs)
-            if same.true_count != len(same):
-                batch = batch.filter(same)
-                left_at, right_at = left_at.filter(same), right_at.filter(same)
-        return batch
+        return pa.RecordBatch.from_pydict(columns)
 
 
 def _times(
     node: JoinNode, left: RowSet, left_rows: Rows32, right: RowSet, right_rows: Rows32
 ) -> dict[str, pa.Array]:
     def of(rows: RowSet, at: Rows32, side: LocalNode) -> tuple[np.ndarray, np.ndarray]:
-        return int64s(rows.batch, side.max_time)[at], int64s(rows.batch, side.deadline)[at] + side.window_us
+        return rows.int64s(side.max_time)[at], rows.int64s(side.deadline)[at] + side.window_us
 
     (left_time, left_deadline), (right_time, right_deadline) = (
         of(left, left_rows, node.left),

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from anabranch.adapt.controller import Controller
+from anabranch.adapt.controller_settings import ControllerSettings
 from anabranch.adapt.events import AdaptEvent, EventKind
 from anabranch.adapt.hybrid_policy import HybridPolicy
+from anabranch.adapt.rolling import Memory
 from anabranch.adapt.site_budgets import RowBudget, SiteRecord, plan_budgets
 from anabranch.adapt.spill import SiteSpill, SpillKind, SpillStep, plan_spill
 from anabranch.adapt.statistics import Ints, Statistics
@@ -23,6 +25,8 @@ from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.settings import Settings
 from anabranch.state.block import BlockMeta
 
+HICCUP_S = 0.01
+"""What a pause of the machine adds to the time of a site, in a batch that takes some milliseconds."""
 KEPT_EVENTS = 64
 """Events that the manifest keeps, so that a finished run can still say why."""
 
@@ -45,7 +49,11 @@ class Adaptation:
     ) -> None:
         self.settings = settings
         self._held = held or {}
-        self._controller = Controller.from_json(remembered.get("controller", {}), HybridPolicy.default())
+        self._controller = Controller.from_json(
+            remembered.get("controller", {}),
+            HybridPolicy.default(),
+            ControllerSettings(memory=Memory(hiccup_s=HICCUP_S)),
+        )
         self._spill = {int(s): SiteSpill.from_json(q) for s, q in remembered.get("spill", {}).items()}
         self._row_budgets = {int(s): RowBudget(*b) for s, b in remembered.get("rowBudgets", {}).items()}
         self._sites = SiteRecord.from_json(remembered.get("sites", {}))

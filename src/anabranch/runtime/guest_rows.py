@@ -20,6 +20,8 @@ from anabranch.runtime.open_blocks import OpenBlock
 
 GROWTH = 2
 """A set is put together with the next unless it is so many times as big: sizes grow like powers of two."""
+ENOUGH = 1 << 17
+"""Rows of a set that is large enough: copying it once more would hold up the batch."""
 SPARE = 2
 """Rows may stay in sets after their blocks have expired, since nothing in a window meets them any more: until
 they are half of all."""
@@ -49,7 +51,7 @@ class _Gathered:
     def add(self, blocks: Sequence[OpenBlock], mask: np.ndarray) -> None:
         """Put rows of newer batches together with the others."""
         latest = RowSet(concat_rows([rows_in(block.rows.batch, mask) for block in blocks]))
-        while self.sets and len(self.sets[-1]) < GROWTH * len(latest):
+        while self.sets and len(self.sets[-1]) < min(GROWTH * len(latest), ENOUGH - len(latest)):
             latest = RowSet(concat_rows([self.sets.pop().batch, latest.batch]))
         self.sets.append(latest)
         self.rows_of += _rows_of(blocks, mask)

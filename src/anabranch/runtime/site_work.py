@@ -49,13 +49,22 @@ class TrackCompiler:
             )
         return self._compiled[key]
 
-    def may_follow(self, track: Track, plan: str) -> bool:
-        """Whether a track that ends can change to another plan: states of both have the same rows in both."""
+    def may_follow(self, track: Track, plan: str, owned: Partitions, blocks: Sequence[BlockMeta]) -> bool:
+        """Whether a track that ends can change to its site's new plan, and should.
+
+        States of both plans must have the same rows in both. And what the policy has weighed is what the site
+        computes for the partitions it owns: it is not to compute more for those that have left.
+        """
         apart = [
             {n.aliases: n.fresh is not None for n in self.plan_of(t).nodes() if isinstance(n, JoinNode)}
             for t in (track, replace(track, plan=plan))
         ]
-        return all(apart[0][aliases] == apart[1][aliases] for aliases in apart[0].keys() & apart[1].keys())
+        if any(apart[0][aliases] != apart[1][aliases] for aliases in apart[0].keys() & apart[1].keys()):
+            return False
+        leaves = {n.state for n in self.plan_of(track).nodes() if isinstance(n, LeafNode)}
+        kept = [block for block in blocks if block.state in leaves]
+        old = [block for block in kept if track.until is None or block.batch < track.until]
+        return _rows_of(old, track.partitions) <= _rows_of(kept, owned)
 
     def work(
         self, tracks: Tracks, partition_map: PartitionMap, failed: frozenset[str]
@@ -145,6 +154,10 @@ def join_states(plan: LocalPlan) -> set[str]:
 
 def _lacking(work: TrackWork, state: str) -> Partitions:
     return reduce(or_, (partitions for partitions, states in work.rebuilds if state in states), 0)
+
+
+def _rows_of(blocks: Sequence[BlockMeta], partitions: Partitions) -> int:
+    return sum(n for block in blocks for p, n in block.partitions if partitions >> p & 1)
 
 
 def has_rows_of(block: BlockMeta, partitions: Partitions) -> bool:

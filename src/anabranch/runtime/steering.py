@@ -132,7 +132,7 @@ class Steering:
             tracks = self.moved(tracks, before, after, self._strategy(old, before, after), batch + 1)
         proposed, reasons = self._migrations(batch, old, before, reports, elapsed_s)
         events += reasons
-        tracks, postponed = self._migrated(batch, tracks, proposed, before, after)
+        tracks, postponed = self._migrated(batch, tracks, proposed, before, after, blocks)
         events += postponed
         watermarks = {s.name: s.watermark for s in streams}
         held = held_back(watermarks, oldest_waiting(self._layout, waiting_blocks(self._layout, blocks)))
@@ -151,6 +151,7 @@ class Steering:
         proposed: Sequence[Migration],
         before: PartitionMap,
         after: PartitionMap,
+        blocks: Sequence[BlockMeta],
     ) -> tuple[Tracks, list[AdaptEvent]]:
         """The tracks with wishes and proposals followed, and what had to wait."""
         events = []
@@ -165,7 +166,8 @@ class Steering:
                     self._wishes.append(change)
                 continue
             owned = partitions_of(after, change.site)
-            tracks = tracks.followed(change, owned, partial(self._compiler.may_follow, plan=change.plan))
+            may = partial(self._compiler.may_follow, plan=change.plan, owned=owned, blocks=blocks)
+            tracks = tracks.followed(change, owned, may)
             tracks = tracks.migrated(change, owned, batch + 1)
         return tracks, events
 
