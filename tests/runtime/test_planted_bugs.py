@@ -118,11 +118,12 @@ def null_keys_match() -> Iterator[None]:
 
 @contextmanager
 def compaction_drops_a_block() -> Iterator[None]:
-    real = slot_task.concat_rows
+    real = rows.RowSet.merged
     merging = slot_task._SlotRun._compact
 
     def compact(self: Any) -> None:
-        with mock.patch.object(slot_task, "concat_rows", lambda pieces: real(pieces[1:] or pieces)):
+        fewer = lambda pieces, time: real(pieces[1:] or pieces, time)  # noqa: E731
+        with mock.patch.object(slot_task.RowSet, "merged", fewer):
             merging(self)
 
     with mock.patch.object(slot_task._SlotRun, "_compact", compact):
