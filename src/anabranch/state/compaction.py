@@ -20,6 +20,8 @@ from anabranch.state.block import BlockMeta
 
 FAN_IN = 4
 GROWTH = 2
+FULL_GROWTH = 1.1
+"""The same for a bucket that gets no more rows."""
 # Mergers below this size cost next to nothing, however often they are repeated.
 TINY_ROWS = 4096
 
@@ -58,7 +60,9 @@ def plan_compaction(
         groups = defaultdict(list)
         for block in together:
             groups[company_of(block, bucket_us, fences)].append(block)
-        plan += [merge for group in groups.values() if (merge := _choose(group))]
+        newest = max(bucket for bucket, *_ in groups)
+        choices = (_choose(group, full=bucket < newest) for (bucket, *_), group in groups.items())
+        plan += [merge for merge in choices if merge]
     return tuple(plan)
 
 
@@ -77,8 +81,13 @@ def company_of(block: BlockMeta, bucket_us: int | None, fences: Sequence[int]) -
     return (bucket, *sides)
 
 
-def _choose(group: Sequence[BlockMeta]) -> Group | None:
-    """Return the longest run of smallest blocks that is worth merging."""
+def _choose(group: Sequence[BlockMeta], *, full: bool) -> Group | None:
+    """Return the longest run of smallest blocks that is worth merging.
+
+    Hardly a row comes into a bucket that is `full`: what is left of it is merged for once and all, unless
+    it is next to nothing.
+    """
+    fan_in, growth = (2, FULL_GROWTH) if full else (FAN_IN, GROWTH)
     wholes = defaultdict(list)
     for block in group:
         wholes[_origin(block)].append(block)
@@ -87,9 +96,11 @@ def _choose(group: Sequence[BlockMeta]) -> Group | None:
     best, total = 0, 0
     for count, origin in enumerate(ascending, start=1):
         total += rows_of[origin]
-        if count >= FAN_IN and (total >= GROWTH * rows_of[origin] or total < TINY_ROWS):
+        if count >= fan_in and (total >= growth * rows_of[origin] or total < TINY_ROWS):
             best = count
-    return tuple(block.name for origin in ascending[:best] for block in wholes[origin]) or None
+    return (
+        tuple(name for origin in ascending[:best] for name in sorted(b.name for b in wholes[origin])) or None
+    )
 
 
 def _origin(block: BlockMeta) -> tuple[int, int, int, str]:
