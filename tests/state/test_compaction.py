@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.state.samples import sample_meta
 
 from anabranch.state.block import BlockMeta
-from anabranch.state.compaction import FAN_IN, GROWTH, TINY_ROWS, plan_compaction
+from anabranch.state.compaction import FAN_IN, FULL_GROWTH, GROWTH, TINY_ROWS, plan_compaction
 
 _names = itertools.count()
 
@@ -63,7 +63,12 @@ def test_a_merger_never_mixes_states_buckets_slots_or_sides_of_a_barrier(
     sizes = Counter((block.state, apart and block.slot) for block in population)
     for group in plan:
         members = [by_name[name] for name in group]
-        assert len(members) >= FAN_IN
+        company = [b for b in population if (b.state, apart and b.slot) == _company(members[0], apart)]
+        full = (
+            bucket_us is not None
+            and members[0].max_ts // bucket_us < max(b.max_ts for b in company) // bucket_us
+        )
+        assert len(members) >= (2 if full else FAN_IN)
         assert len({block.state for block in members}) == 1
         assert sizes[members[0].state, apart and members[0].slot] > max_blocks
         if bucket_us is not None:
@@ -74,7 +79,12 @@ def test_a_merger_never_mixes_states_buckets_slots_or_sides_of_a_barrier(
             assert len({block.batch < barrier for block in members}) == 1
             assert len({block.last_batch < barrier for block in members}) == 1
         merged = _merge(members)
-        assert merged.rows < TINY_ROWS or merged.rows >= GROWTH * max(block.rows for block in members)
+        growth = FULL_GROWTH if full else GROWTH
+        assert merged.rows < TINY_ROWS or merged.rows >= growth * max(block.rows for block in members)
+
+
+def _company(block: BlockMeta, apart: bool) -> tuple[str, int]:
+    return block.state, apart and block.slot
 
 
 @given(st.lists(blocks, max_size=60), st.randoms())
@@ -99,6 +109,14 @@ def test_a_big_block_is_not_rewritten_for_the_sake_of_a_few_small_ones() -> None
     small = [_block(rows=5000) for _ in range(12)]
     (group,) = plan_compaction([big, *small], bucket_us=None)
     assert set(group) == {block.name for block in small}
+
+
+def test_what_is_left_of_a_full_bucket_is_merged_and_a_few_late_rows_are_not() -> None:
+    now = [_block(rows=9_000, batch=n, max_ts=150) for n in range(3)]
+    full = [_block(rows=70_000, batch=3, max_ts=50), _block(rows=9_000, batch=4, max_ts=60)]
+    late = _block(rows=100, batch=5, max_ts=60)
+    assert plan_compaction([*now, *full], bucket_us=100, max_blocks=0) == ((full[1].name, full[0].name),)
+    assert plan_compaction([*now, full[0], late], bucket_us=100, max_blocks=0) == ()
 
 
 def _run(batches: int, draw: random.Random, *, rows: Sequence[int]) -> tuple[int, int, int]:
