@@ -60,6 +60,14 @@ class Rebuild:
     partitions: Partitions
     states: frozenset[str]
 
+    def part_of(self, track: Track) -> Partitions:
+        """The partitions for which it is this track that lacks them."""
+        return (
+            self.partitions & track.partitions
+            if (self.query, self.since) == (track.query, track.since)
+            else 0
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
@@ -104,11 +112,7 @@ class Tracks:
 
     def lacking(self, track: Track) -> list[Rebuild]:
         """What a track must compute before its next rows: per set of states, for its own partitions."""
-        return [
-            replace(r, partitions=r.partitions & track.partitions)
-            for r in self.rebuilds
-            if (r.query, r.since) == (track.query, track.since) and r.partitions & track.partitions
-        ]
+        return [replace(r, partitions=partitions) for r in self.rebuilds if (partitions := r.part_of(track))]
 
     def split(self, track: Track) -> list[tuple[Track, bool]]:
         """A track in parts: with and without an older one that still works on its partitions.
@@ -141,15 +145,12 @@ class Tracks:
         owned
             Partitions of the site: an older track on these was meant to end with the plan it has.
         may
-            Whether a track's states can be had from those it has.
+            Whether a track can change to the plan, and should.
         """
         tracks = self
-        for track in self.ending:
-            is_guest = (track.query, track.site) == (
-                change.query,
-                change.site,
-            ) and not track.partitions & owned
-            if is_guest and change.strategy is Strategy.MOVING_STATE and may(track):
+        for track in self.ending if change.strategy is Strategy.MOVING_STATE else ():
+            is_here = (track.query, track.site) == (change.query, change.site)
+            if is_here and not track.partitions & owned and may(track):
                 ending = tuple(replace(t, plan=change.plan) if t is track else t for t in tracks.ending)
                 tracks = replace(tracks._rebuilding(track, change.plan), ending=ending)
         return tracks
@@ -184,13 +185,8 @@ class Tracks:
         left = tuple(t for t in self.ending if t not in ended)
         rebuilds = self.rebuilds
         for track in ended:  # what they still lacked nobody needs any more
-            mine = (track.query, track.since)
-            gone = [track.partitions if (r.query, r.since) == mine else 0 for r in rebuilds]
-            rebuilds = tuple(
-                replace(r, partitions=rest)
-                for r, g in zip(rebuilds, gone, strict=True)
-                if (rest := r.partitions & ~g)
-            )
+            rest = (replace(r, partitions=r.partitions & ~r.part_of(track)) for r in rebuilds)
+            rebuilds = tuple(r for r in rest if r.partitions)
         return replace(self, ending=left, rebuilds=rebuilds), ended
 
     def for_queries(self, defaults: Mapping[str, str], sites: int) -> Tracks:
@@ -241,8 +237,7 @@ class Tracks:
         kept, pending = [], frozenset[str]()
         rebuilds: list[Rebuild] = []
         for rebuild in self.rebuilds:
-            mine = (rebuild.query, rebuild.since) == (track.query, track.since)
-            overlap = rebuild.partitions & track.partitions if mine else 0
+            overlap = rebuild.part_of(track)
             if not overlap:
                 kept.append(rebuild)
                 continue

@@ -223,9 +223,6 @@ def _compile(layout: Layout, routed: RoutedQuery, plan: Plan, track: _Track) -> 
     on_routing_hash = bool(routed.routing) and classes == routed.routing
     sides = (_compile(layout, routed, side, track) for side in (plan.left, plan.right))
     left, right = (replace(s, ordered=on_routing_hash) if isinstance(s, JoinNode) else s for s in sides)
-    left, right = (
-        replace(n, ordered=on_routing_hash) if isinstance(n, JoinNode) else n for n in (left, right)
-    )
     residuals = [query.residuals[i] for i in graph.residuals_between(left.aliases, right.aliases)]
     columns = _columns_above(routed, plan.aliases)
     fields = {
