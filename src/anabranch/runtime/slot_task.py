@@ -68,8 +68,6 @@ class SlotTask:
     admission: Admission = OPEN
     look: int | None = None
     """Number of the look at how the references of joins meet, where one is due."""
-    spillable: frozenset[str] = frozenset()
-    """States of which spilled partitions are left alone."""
     memory: MemoryPlan = NO_BUDGET
     """What the sites' memory budget means for each state."""
     emissions: Mapping[str, Emission] = field(default_factory=dict)

@@ -83,7 +83,6 @@ def plan_task(
         quota_pairs=settings.quota_pairs,
         admission=admission,
         look=look,
-        spillable=frozenset(states_of(plans)),
         memory=memory_plan(plans, settings),
         emissions=emissions,
         trims=trims_of(plans, emissions),

@@ -118,7 +118,7 @@ class TrackRun:
                 guests.setdefault(meta.state, []).append(block)
                 continue
             rows = block.rows
-            if spilled and meta.state in self._task.spillable:  # private copies
+            if spilled:  # private copies
                 rows = rows.within(in_memory)
             until = self._work.until
             if until is not None and meta.state not in self._fresh and not (is_leaf and meta.batch >= until):
