@@ -63,6 +63,13 @@ def start_join(
 ) -> Run:
     """Start the join, checkpoint and results below `scratch`; with `ends`, over the files there are."""
     session = Session(spark, scratch / "checkpoint", **settings)
+    add_streams(session, spark, workload)
+    session.query("pairs", join_text(workload, window_us=window_us), ParquetSink(scratch / "out"))
+    return session.start(availableNow=True) if ends else session.start()
+
+
+def add_streams(session: Session, spark: SparkSession, workload: Workload) -> None:
+    """Declare a workload's streams, a file per batch."""
     for stream in workload.streams:
         reader = spark.readStream.schema(stream.ddl).option("maxFilesPerTrigger", 1)
         session.stream(
@@ -71,8 +78,6 @@ def start_join(
             time="ts",
             lateness=f"{workload.disorder_us} microseconds",
         )
-    session.query("pairs", join_text(workload, window_us=window_us), ParquetSink(scratch / "out"))
-    return session.start(availableNow=True) if ends else session.start()
 
 
 def join_text(workload: Workload, *, window_us: int) -> str:

@@ -7,6 +7,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from anabranch.bench.anabranch_join import add_streams
 from anabranch.bench.same_results import difference
 from anabranch.bench.worker_memory import python_workers
 from anabranch.runtime.run import Run
@@ -135,15 +136,8 @@ def _start(work: Workload, scratch: Path, *, budget_mb: int) -> Run:
     session = Session(
         spark, scratch / "checkpoint", sites=SITES, memory_budget_mb=budget_mb, end_of_input="true"
     )
-    stream = work.streams[0]
-    reader = spark.readStream.schema(stream.ddl).option("maxFilesPerTrigger", 1)
-    session.stream(
-        stream.name,
-        reader.parquet(str(stream.path)),
-        time="ts",
-        lateness=f"{work.disorder_us} microseconds",
-    )
+    add_streams(session, spark, work)
     window = f"[RANGE {100 * work.interval_us} MICROSECONDS]"
-    text = f"SELECT k, {AGGREGATES} FROM {stream.name} {window} GROUP BY k"
+    text = f"SELECT k, {AGGREGATES} FROM {work.streams[0].name} {window} GROUP BY k"
     session.query("groups", text, ParquetSink(scratch / "out"))
     return session.start(availableNow=True)
