@@ -126,6 +126,8 @@ class Told:
     tracks: list[Tracks] = field(default_factory=list)
     rebuilt: list[int] = field(default_factory=list)
     """Rows of states that a batch computed anew."""
+    strays: list[int] = field(default_factory=list)
+    """Pairs that count as load of a partition and are not those of new rows."""
 
     def ending(self, batch: int) -> tuple[Track, ...]:
         return self.tracks[batch].ending
@@ -161,12 +163,13 @@ def run_directed(
                 again, others = restarts[number]
                 run = LocalRun(root, STREAMS, again, sinks=sinks, settings=others)
             before = sinks[queries[0].name].table().num_rows
-            reports = run.batch(batch).reports
+            sites = [s for r in run.batch(batch).reports for s in r.sites]
             if drained(number):
                 run.drain()
             told.added.append(sinks[queries[0].name].table().num_rows - before)
             told.tracks.append(run.loop.tracks)
-            told.rebuilt.append(sum(s.rebuilt_rows for r in reports for s in r.sites))
+            told.rebuilt.append(sum(s.rebuilt_rows for s in sites))
+            told.strays.append(sum(sum(pairs for *_, pairs in s.partitions) - s.pairs for s in sites))
     with directed({}, {}):
         run.drain()
         if ended:

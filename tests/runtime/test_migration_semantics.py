@@ -77,6 +77,7 @@ def test_moving_state_rebuilds_what_does_not_match_and_nothing_else() -> None:
     assert same.rebuilt[4] == 0
     assert 0 < one.rebuilt[4] < both.rebuilt[4]
     assert sum(both.rebuilt) == both.rebuilt[4], "only in the batch after the boundary"
+    assert not any(both.strays), "what is computed once is no load, by which partitions would move on"
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -66,6 +66,7 @@ class TrackRun:
         self.kept: dict[str, list[pa.RecordBatch]] = {}
         """New rows of intermediate states."""
         self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
+        """Of new rows: what is computed once, for a move or another plan, is no load that lasts."""
 
     def run(self, writer: ResultWriter) -> None:
         self._answer_joined(writer)
@@ -158,7 +159,6 @@ class TrackRun:
                 self.kept.setdefault(state, []).append(batch)
                 states.setdefault(state, []).append(rows if is_new else rows.as_old())
                 self._report.rebuilt_rows += batch.num_rows
-            self.pairs_by_partition += rebuild.pairs_by_partition
         self._report.rebuild_s += time.thread_time() - began
 
     def _operator(self, states: States, writer: ResultWriter) -> Operator:
