@@ -105,14 +105,6 @@ def test_proposals_are_refused_with_a_reason():
     assert step.partition_map.site_of_partition[2] == 1
 
 
-def test_where_moving_copies_it_must_pay():
-    settings_ = ControllerSettings(bytes_per_s=1.0, horizon_s=10.0)
-    driver = BatchDriver(Controller(HybridPolicy.default(), settings_))
-    driver.run(zipf(PARTITIONS, keys=20_000), 3)
-    assert driver.moves == []
-    assert EventKind.MOVE_REFUSED in driver.kinds
-
-
 def test_events_tell_expected_and_observed_benefit():
     driver = BatchDriver(default())
     step = driver.step(zipf(PARTITIONS, keys=20_000, seed=1), {})

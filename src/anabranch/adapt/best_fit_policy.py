@@ -115,6 +115,5 @@ class _Search:
                 f"site {receiver} {idle / self.level:.2f}×; afterwards "
                 f"{self.load[donor] / self.level:.2f}× and {self.load[receiver] / self.level:.2f}×",
                 expected=max(0.0, 1 - peak / before),
-                state_bytes=int(view.state_bytes[partition]),
             )
         )

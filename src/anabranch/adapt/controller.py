@@ -184,15 +184,9 @@ class Controller:
         decisions: list[Decision] = []
         taken: frozenset[int] = frozenset()
         for proposal in proposals:
-            speed = self.settings.bytes_per_s
-            cost = 0.0 if speed is None else proposal.state_bytes / speed
-            # Moves for memory save disk accesses, which the load does not show.
-            gain = (
-                proposal.expected * self.settings.horizon_s if proposal.policy is PolicyName.LOAD else np.inf
-            )
-            why = refusal(proposal, Docket(view, taken, self.settings.max_moves, cost, gain))
+            why = refusal(proposal, Docket(view, taken, self.settings.max_moves))
             verdict = Verdict.ACCEPTED if why is None else Verdict.REFUSED
-            decisions.append(Decision(proposal, verdict, why or "", self.round, now, cost))
+            decisions.append(Decision(proposal, verdict, why or "", self.round, now))
             if why is None:
                 taken |= {proposal.move.partition}
         return tuple(decisions)

@@ -29,10 +29,6 @@ class ControllerSettings:
         Moves per round.
     undo_span
         Rounds in which a partition may not return to a site it left, unless the load has shifted.
-    bytes_per_s
-        Speed of moving state, where moving copies; None where it does not.
-    horizon_s
-        Over how long a move must earn what it costs.
     """
 
     limits: TuningLimits = field(default_factory=TuningLimits)
@@ -42,8 +38,6 @@ class ControllerSettings:
     instant: bool = True
     max_moves: int = 128
     undo_span: int = 10
-    bytes_per_s: float | None = None
-    horizon_s: float = 600.0
 
     @classmethod
     def as_published(cls, *, minimum_round: float = 0.010, imbalance: float = 1.2) -> ControllerSettings:

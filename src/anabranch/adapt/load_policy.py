@@ -79,7 +79,6 @@ def _first_that_helps(
                 f"site {donor} is {busy:.0%} busy, site {receiver} {idle:.0%}; "
                 f"afterwards {busy_after:.0%} and {idle_after:.0%}",
                 expected=max(0.0, 1 - max(busy_after, idle_after) / busy),
-                state_bytes=size,
             )
     return None
 

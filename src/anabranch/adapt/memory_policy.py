@@ -86,7 +86,6 @@ class MemoryPolicy:
                         f"site {donor} has {least / MIB:.1f} MiB beyond its state, site {receiver} "
                         f"{gap / MIB:.1f} MiB more; {size / MIB:.1f} MiB, {where}, even them out",
                         expected=max(0.0, 1 - after / gap),
-                        state_bytes=size,
                     )
                 )
                 gap, least = gap - 2 * size, least + size

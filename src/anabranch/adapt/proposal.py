@@ -56,15 +56,12 @@ class Proposal:
     expected
         Share, 0 to 1, that the donor and the receiver together are expected to be relieved of: their
         peak afterwards against their peak now.
-    state_bytes
-        What moves, where moving copies.
     """
 
     move: Move
     policy: PolicyName
     reason: str
     expected: float
-    state_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +73,6 @@ class Decision:
     why: str
     round: int
     at: float
-    cost_s: float = 0.0
 
     @property
     def accepted(self) -> bool:
@@ -91,5 +87,4 @@ class Decision:
             "why": self.why,
             "round": self.round,
             "expected": round(self.proposal.expected, 4),
-            "costSeconds": round(self.cost_s, 6),
         }

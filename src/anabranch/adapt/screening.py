@@ -17,17 +17,11 @@ class Docket:
     ----------
     taken
         Partitions accepted before in this round.
-    cost_s
-        Seconds the move would take away, where moving copies.
-    gain_s
-        Seconds it is expected to save until the horizon.
     """
 
     view: RoundView
     taken: frozenset[int]
     allowed: int
-    cost_s: float
-    gain_s: float
 
 
 Rule = Callable[[Proposal, Docket], str | None]
@@ -70,18 +64,10 @@ def _limit_per_round(proposal: Proposal, docket: Docket) -> str | None:
     return None if len(docket.taken) < docket.allowed else f"{docket.allowed} moves per round are allowed"
 
 
-def _must_pay(proposal: Proposal, docket: Docket) -> str | None:
-    del proposal
-    if docket.cost_s <= docket.gain_s or docket.cost_s == 0:
-        return None
-    return f"moving takes {docket.cost_s:.3g} s and saves {docket.gain_s:.3g} s"
-
-
 RULES: tuple[Rule, ...] = (
     _site_must_exist,
     _source_must_own_it,
     _one_protocol_per_partition,
     _must_not_undo,
     _limit_per_round,
-    _must_pay,
 )
