@@ -16,8 +16,7 @@ from anabranch.reproduce.cape_reorder import cape_reorder
 from anabranch.reproduce.dcape_fig7 import dcape_fig7, dcape_fig8
 from anabranch.reproduce.dcape_grid import dcape_fig9, dcape_fig10, dcape_fig11, dcape_fig12, dcape_fig13
 from anabranch.reproduce.flux_live import flux_live
-from anabranch.reproduce.flux_memory import flux_memory
-from anabranch.reproduce.flux_memory_groups import flux_memory_groups
+from anabranch.reproduce.flux_memory import flux_memory, flux_memory_groups
 from anabranch.sim.experiments.flux_fig3 import flux_fig3
 from anabranch.sim.experiments.flux_fig7 import flux_fig7, flux_fig8
 from anabranch.sim.experiments.flux_fig9 import flux_fig9
