@@ -18,8 +18,9 @@ from anabranch.operators.expressions import filter_rows, project
 from anabranch.operators.joined_results import result_rows
 from anabranch.operators.match import match
 from anabranch.operators.order import Rows32
+from anabranch.operators.pairs import take
 from anabranch.operators.partition_counts import partition_counts
-from anabranch.operators.rows import RowSet, concat_rows, equal_or_unknown_false
+from anabranch.operators.rows import RowSet, concat_rows
 from anabranch.operators.theta_join import theta_match
 from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME
 from anabranch.plan.local_plan import JoinNode, LeafNode, LocalNode, LocalPlan, ProbeNode
@@ -182,44 +183,39 @@ class WindowJoin:
                     f"query {self._plan.query.name!r} matched more than {self._quota:,} pairs in one batch "
                     "at one site: narrow its windows or predicate, or raise quota_pairs"
                 )
-            if new_is_left:
-                yield self._combine(node, new, new_rows, old, old_rows)
-            else:
-                yield self._combine(node, old, old_rows, new, new_rows)
+            left, right = (new, old) if new_is_left else (old, new)
+            at = (new_rows, old_rows) if new_is_left else (old_rows, new_rows)
+            for name in node.verify:
+                ours, theirs = node.left.names[name], node.right.names[name]
+                at = left.agreeing(ours, at[0], right, theirs, at[1])
+            if len(at[0]):
+                yield self._combine(node, left, at[0], right, at[1])
 
     def _combine(
         self, node: JoinNode, left: RowSet, left_rows: Rows32, right: RowSet, right_rows: Rows32
     ) -> pa.RecordBatch:
-        left_at, right_at = pa.array(left_rows), pa.array(right_rows)
-        for name in node.verify:
-            ours = left.batch.column(node.left.names[name]).take(left_at)
-            same = equal_or_unknown_false(ours, right.batch.column(node.right.names[name]).take(right_at))
-            if same.true_count != len(same):
-                left_at, right_at = left_at.filter(same), right_at.filter(same)
-        left_rows, right_rows = left_at.to_numpy(), right_at.to_numpy()
-
         def side(name: str) -> pa.Array:
             if name in node.left.names:
-                return left.batch.column(node.left.names[name]).take(left_at)
-            return right.batch.column(node.right.names[name]).take(right_at)
+                return left.taken(node.left.names[name], left_rows)
+            return right.taken(node.right.names[name], right_rows)
 
         wanted = dict.fromkeys((*node.columns, *(node.residual_columns if node.classes else ())))
         columns = {name: side(name) for name in wanted}
         if self._plan.window is not None or not self._is_root(node):
             columns |= _times(node, left, left_rows, right, right_rows)
-            columns[HASH] = left.batch.column(HASH).take(left_at)
+            columns[HASH] = left.taken(HASH, left_rows)
         if (
             self._is_root(node) and not node.columns
         ):  # SELECT of constants only: the number of rows still counts
             columns[_COUNT] = pa.nulls(len(left_rows), pa.bool_())
-        return pa.RecordBatch.from_pydict(columns)
+        return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
 
 def _times(
     node: JoinNode, left: RowSet, left_rows: Rows32, right: RowSet, right_rows: Rows32
 ) -> dict[str, pa.Array]:
     def of(rows: RowSet, at: Rows32, side: LocalNode) -> tuple[np.ndarray, np.ndarray]:
-        return rows.int64s(side.max_time)[at], rows.int64s(side.deadline)[at] + side.window_us
+        return take(rows.int64s(side.max_time), at), take(rows.int64s(side.deadline), at) + side.window_us
 
     (left_time, left_deadline), (right_time, right_deadline) = (
         of(left, left_rows, node.left),
