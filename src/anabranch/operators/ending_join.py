@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from anabranch.operators.multiway_probe import MultiwayProbe
 from anabranch.operators.rows import RowSet
-from anabranch.operators.window_join import WindowJoin
+from anabranch.operators.window_join import Pairs, WindowJoin
 from anabranch.plan.local_plan import Crossing, JoinNode, LeafNode, LocalNode, LocalPlan, ProbeNode
 
 
@@ -47,13 +47,13 @@ class EndingJoin(WindowJoin):
             rows = self._made[node.state] = rows.as_old()
         return rows
 
-    def _pairs(self, node: JoinNode) -> Iterator[pa.RecordBatch]:
+    def _pairs(self, node: JoinNode) -> Iterator[Pairs]:
         yield from super()._pairs(node)
         for side, other in ((node.left, node.right), (node.right, node.left)):
             if isinstance(side, JoinNode) and side.fresh is not None:
                 yield from self._crossing(node, side, other)
 
-    def _crossing(self, node: JoinNode, side: JoinNode, other: LocalNode) -> Iterator[pa.RecordBatch]:
+    def _crossing(self, node: JoinNode, side: JoinNode, other: LocalNode) -> Iterator[Pairs]:
         """New rows of one side with old ones of the other, where new rows are kept."""
         new, made, is_left = self._fresh._new_rows(side), self._made.get(other.state), side is node.left
         if new is not None:
@@ -73,9 +73,7 @@ class EndingJoin(WindowJoin):
             yield from probe.rows(crossing, made, are_results=self._is_root(node))
             self._count(probe)
 
-    def _matched(
-        self, node: JoinNode, new: RowSet, old: RowSet, *, new_is_left: bool
-    ) -> Iterator[pa.RecordBatch]:
+    def _matched(self, node: JoinNode, new: RowSet, old: RowSet, *, new_is_left: bool) -> Iterator[Pairs]:
         if new.is_old or old.is_old:
             yield from super()._matched(node, new, old, new_is_left=new_is_left)
 

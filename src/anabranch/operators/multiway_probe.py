@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from anabranch.operators.rows import RowSet
-from anabranch.operators.window_join import WindowJoin
+from anabranch.operators.window_join import Pairs, WindowJoin
 from anabranch.plan.local_plan import JoinNode, LeafNode, LocalNode, ProbeNode
 
 
@@ -35,7 +35,7 @@ class MultiwayProbe(WindowJoin):
     def _is_root(self, node: JoinNode) -> bool:
         return id(node) in self._tops
 
-    def _pairs(self, node: JoinNode) -> Iterator[pa.RecordBatch]:
+    def _pairs(self, node: JoinNode) -> Iterator[Pairs]:
         reached, probed = self._reached(node.left), node.right
         if reached is None:
             return

@@ -13,14 +13,15 @@ from numba import njit
 from anabranch.operators.order import Int64s, Rows32
 
 
-def take(values: Int64s, rows: Rows32) -> Int64s:
-    """The values at some rows.
+def take(values: Int64s, rows: Rows32, out: Int64s) -> None:
+    """Put the values at some rows into `out`.
 
-    >>> take(np.array([5, 7, 9]), np.array([2, 0, 2], dtype=np.int32)).tolist()
+    >>> out = np.empty(3, dtype=np.int64)
+    >>> take(np.array([5, 7, 9]), np.array([2, 0, 2], dtype=np.int32), out)
+    >>> out.tolist()
     [9, 5, 9]
     """
-    taken: Int64s = _take(values, rows)
-    return taken
+    _take(values, rows, out)
 
 
 def equal_pairs(left: Int64s, left_rows: Rows32, right: Int64s, right_rows: Rows32) -> tuple[Rows32, Rows32]:
@@ -30,25 +31,23 @@ def equal_pairs(left: Int64s, left_rows: Rows32, right: Int64s, right_rows: Rows
     >>> [r.tolist() for r in equal_pairs(np.array([5, 7]), rows, np.array([5, 9]), rows)]
     [[0], [0]]
     """
-    found = _equal(left, left_rows, right, right_rows)
-    return (left_rows, right_rows) if len(found[0]) == len(left_rows) else found
-
-
-@njit(cache=True, nogil=True)
-def _take(values: Any, rows: Any) -> Any:
-    taken = np.empty(len(rows), dtype=np.int64)
-    for i in range(len(rows)):
-        taken[i] = values[rows[i]]
-    return taken
-
-
-@njit(cache=True, nogil=True)
-def _equal(left: Any, left_rows: Any, right: Any, right_rows: Any) -> Any:
     ours, theirs = np.empty_like(left_rows), np.empty_like(right_rows)
+    found = _equal(left, left_rows, right, right_rows, ours, theirs)
+    return (left_rows, right_rows) if found == len(left_rows) else (ours[:found], theirs[:found])
+
+
+@njit(cache=True, nogil=True)
+def _take(values: Any, rows: Any, out: Any) -> None:
+    for i in range(len(rows)):
+        out[i] = values[rows[i]]
+
+
+@njit(cache=True, nogil=True)
+def _equal(left: Any, left_rows: Any, right: Any, right_rows: Any, ours: Any, theirs: Any) -> int:
     found = 0
     for i in range(len(left_rows)):
         if left[left_rows[i]] == right[right_rows[i]]:
             ours[found] = left_rows[i]
             theirs[found] = right_rows[i]
             found += 1
-    return ours[:found], theirs[:found]
+    return found

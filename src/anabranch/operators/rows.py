@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from anabranch.exchange.partition_map import partition_of
 from anabranch.operators.match import Side
 from anabranch.operators.order import Int64s, Rows32, combine_hashes, order_by_hash
-from anabranch.operators.pairs import equal_pairs, take
+from anabranch.operators.pairs import equal_pairs
 from anabranch.plan.layout import HASH, SEQUENCE
 from anabranch.plan.local_plan import LocalNode
 
@@ -85,15 +85,13 @@ class RowSet:
 
     def taken(self, name: str, rows: Rows32) -> pa.Array:
         """The values of a column at some rows."""
-        if self._is_plain(name):
-            return pa.array(take(self.int64s(name), rows))
         return self.batch.column(name).take(pa.array(rows))
 
     def agreeing(
         self, name: str, rows: Rows32, other: RowSet, other_name: str, other_rows: Rows32
     ) -> tuple[Rows32, Rows32]:
         """The pairs of our rows with another set's whose values in these columns are equal, and known."""
-        if self._is_plain(name) and other._is_plain(other_name):
+        if self.is_plain(name) and other.is_plain(other_name):
             return equal_pairs(self.int64s(name), rows, other.int64s(other_name), other_rows)
         same = equal_or_unknown_false(self.taken(name, rows), other.taken(other_name, other_rows))
         if same.true_count == len(same):
@@ -101,7 +99,7 @@ class RowSet:
         which = same.to_numpy(zero_copy_only=False)
         return rows[which], other_rows[which]
 
-    def _is_plain(self, name: str) -> bool:
+    def is_plain(self, name: str) -> bool:
         """Whether a column is as NumPy has it: 64-bit integers, none of them NULL."""
         if name in self._columns:
             return True

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from anabranch.operators.ending_join import read_by_nobody
 from anabranch.operators.rows import RowSet
-from anabranch.operators.window_join import WindowJoin
+from anabranch.operators.window_join import Pairs, WindowJoin
 from anabranch.plan.local_plan import JoinNode, LocalNode, LocalPlan
 
 
@@ -57,7 +57,7 @@ class StateRebuild(WindowJoin):
             self.kept[state] = rows.batch
             self._rebuilt[state] = rows if are_new or node.earlier is None else rows.as_old()
 
-    def _pairs(self, node: JoinNode) -> Iterator[pa.RecordBatch]:
+    def _pairs(self, node: JoinNode) -> Iterator[Pairs]:
         for left in self._all(node.left):
             mine = left.within(self._mask)
             for right in self._all(node.right):

@@ -9,6 +9,7 @@ because a state only ever loses what no accepted row can reach any more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +19,8 @@ from anabranch.operators.expressions import filter_rows, project
 from anabranch.operators.joined_results import result_rows
 from anabranch.operators.match import match
 from anabranch.operators.order import Rows32
-from anabranch.operators.pairs import take
 from anabranch.operators.partition_counts import partition_counts
+from anabranch.operators.picked import Picked
 from anabranch.operators.rows import RowSet, concat_rows
 from anabranch.operators.theta_join import theta_match
 from anabranch.plan.layout import DEADLINE, HASH, MAX_TIME
@@ -35,6 +36,15 @@ _COUNT = "rows"
 
 class QuotaExceeded(Exception):
     """A query produced more than its quota allows in one batch."""
+
+
+class Pairs(NamedTuple):
+    """Rows of two sets that have met."""
+
+    left: RowSet
+    left_rows: Rows32
+    right: RowSet
+    right_rows: Rows32
 
 
 class WindowJoin:
@@ -128,26 +138,26 @@ class WindowJoin:
 
     def _joined(self, node: JoinNode) -> Iterator[pa.Table]:
         """New rows of a join, filtered, in pieces of bounded size."""
-        gathered: list[pa.RecordBatch] = []
+        gathered: list[Pairs] = []
         size = 0
-        for rows in self._pairs(node):
-            gathered.append(rows)
-            size += rows.num_rows
+        for pairs in self._pairs(node):
+            gathered.append(pairs)
+            size += len(pairs.left_rows)
             if size >= FLUSH_ROWS:
                 yield self._filtered(node, gathered)
                 gathered, size = [], 0
         if gathered:
             yield self._filtered(node, gathered)
 
-    def _filtered(self, node: JoinNode, gathered: list[pa.RecordBatch]) -> pa.Table:
-        rows = pa.Table.from_batches(gathered)
+    def _filtered(self, node: JoinNode, gathered: list[Pairs]) -> pa.Table:
+        rows = self._combined(node, gathered)
         if node.classes:  # a theta join has applied them already
             rows = filter_rows(rows, node.residuals)
         if not self._is_root(node) or self._plan.window is not None:
             return rows.select([*_HIDDEN, *node.columns])
         return rows.select(list(node.columns) or [_COUNT])
 
-    def _pairs(self, node: JoinNode) -> Iterator[pa.RecordBatch]:
+    def _pairs(self, node: JoinNode) -> Iterator[Pairs]:
         left, right = self._new_rows(node.left), self._new_rows(node.right)
         self.probes += sum(len(rows) for rows in (left, right) if rows is not None)
         if left is not None:
@@ -165,9 +175,7 @@ class WindowJoin:
         if isinstance(node, JoinNode) and node.earlier is not None:
             yield from self._old.get(node.earlier, ())
 
-    def _matched(
-        self, node: JoinNode, new: RowSet, old: RowSet, *, new_is_left: bool
-    ) -> Iterator[pa.RecordBatch]:
+    def _matched(self, node: JoinNode, new: RowSet, old: RowSet, *, new_is_left: bool) -> Iterator[Pairs]:
         new_node, old_node = (node.left, node.right) if new_is_left else (node.right, node.left)
         if node.classes:
             pairs = match(
@@ -189,39 +197,32 @@ class WindowJoin:
                 ours, theirs = node.left.names[name], node.right.names[name]
                 at = left.agreeing(ours, at[0], right, theirs, at[1])
             if len(at[0]):
-                yield self._combine(node, left, at[0], right, at[1])
+                yield Pairs(left, at[0], right, at[1])
 
-    def _combine(
-        self, node: JoinNode, left: RowSet, left_rows: Rows32, right: RowSet, right_rows: Rows32
-    ) -> pa.RecordBatch:
+    def _combined(self, node: JoinNode, pairs: list[Pairs]) -> pa.Table:
+        left = Picked((p.left, p.left_rows) for p in pairs)
+        right = Picked((p.right, p.right_rows) for p in pairs)
+
         def side(name: str) -> pa.Array:
             if name in node.left.names:
-                return left.taken(node.left.names[name], left_rows)
-            return right.taken(node.right.names[name], right_rows)
+                return left.column(node.left.names[name])
+            return right.column(node.right.names[name])
 
         wanted = dict.fromkeys((*node.columns, *(node.residual_columns if node.classes else ())))
         columns = {name: side(name) for name in wanted}
         if self._plan.window is not None or not self._is_root(node):
-            columns |= _times(node, left, left_rows, right, right_rows)
-            columns[HASH] = left.taken(HASH, left_rows)
+            columns |= _times(node, left, right)
+            columns[HASH] = left.column(HASH)
         if (
             self._is_root(node) and not node.columns
         ):  # SELECT of constants only: the number of rows still counts
-            columns[_COUNT] = pa.nulls(len(left_rows), pa.bool_())
-        return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+            columns[_COUNT] = pa.nulls(len(left), pa.bool_())
+        return pa.Table.from_arrays(list(columns.values()), list(columns))
 
 
-def _times(
-    node: JoinNode, left: RowSet, left_rows: Rows32, right: RowSet, right_rows: Rows32
-) -> dict[str, pa.Array]:
-    def of(rows: RowSet, at: Rows32, side: LocalNode) -> tuple[np.ndarray, np.ndarray]:
-        return take(rows.int64s(side.max_time), at), take(rows.int64s(side.deadline), at) + side.window_us
-
-    (left_time, left_deadline), (right_time, right_deadline) = (
-        of(left, left_rows, node.left),
-        of(right, right_rows, node.right),
+def _times(node: JoinNode, left: Picked, right: Picked) -> dict[str, pa.Array]:
+    deadlines = (
+        rows.int64s(side.deadline) + side.window_us for rows, side in ((left, node.left), (right, node.right))
     )
-    return {
-        MAX_TIME: pa.array(np.maximum(left_time, right_time)),
-        DEADLINE: pa.array(np.minimum(left_deadline, right_deadline)),
-    }
+    times = left.int64s(node.left.max_time), right.int64s(node.right.max_time)
+    return {MAX_TIME: pa.array(np.maximum(*times)), DEADLINE: pa.array(np.minimum(*deadlines))}

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.adapt.tracks import Partitions
+from anabranch.adapt.tracks import Partitions, bits
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
 from anabranch.operators.final_rows import Emission
 from anabranch.operators.newest_rows import Trim, keep_newest
@@ -239,10 +239,12 @@ class _SlotRun:
     def _bytes_of(self, mine: np.ndarray, blocks: Iterable[OpenBlock]) -> int:
         """State that a site works on, and what answering its queries holds beside it."""
         here, held = self._here(mine), self.task.memory.held
-        return sum(
-            round((b.meta.bytes / b.meta.rows + held.get(b.meta.state, 0)) * int(b.rows_of[here].sum()))
-            for b in blocks
-        )
+        wanted = bits(np.flatnonzero(here))
+        its = [b for b in blocks if b.partitions & wanted]
+        if not its:
+            return 0
+        rows = np.stack([b.rows_of for b in its]) @ here
+        return round(float(rows @ [b.meta.bytes / b.meta.rows + held.get(b.meta.state, 0) for b in its]))
 
     def _in_memory(self, mine: np.ndarray, blocks: list[OpenBlock]) -> list[OpenBlock]:
         """The blocks, of those that aggregates read the slices of partitions that are not spilled."""
