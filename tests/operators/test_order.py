@@ -58,6 +58,15 @@ def test_a_hot_key_with_descending_times_is_ordered() -> None:
     assert times[order].tolist() == sorted(times.tolist())
 
 
+@pytest.mark.parametrize("keys", [2, 50, 4000])
+@pytest.mark.parametrize("span", [3, 10**8, 2**62])
+def test_runs_of_any_length_are_ordered_by_times_of_any_span(keys: int, span: int) -> None:
+    rng = np.random.default_rng(keys)
+    hashes = rng.integers(-(2**63), 2**63 - 1, keys)[rng.integers(0, keys, 3000)]
+    times = rng.integers(-span, span, 3000)
+    assert order_by_hash(hashes, times).tolist() == np.lexsort((times, hashes)).tolist()
+
+
 def test_a_combined_hash_tells_keys_and_their_order_apart() -> None:
     rng = np.random.default_rng(1)
     left, right = (rng.integers(-(2**63), 2**63 - 1, 2000) for _ in range(2))

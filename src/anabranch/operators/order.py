@@ -17,19 +17,44 @@ Rows32 = npt.NDArray[np.int32]
 
 LONG_RUN = 64
 """Rows in ascending order, on average, from which on merging what is sorted beats sorting."""
+FEW = 8
+"""Rows with one hash, on average, up to which they are put into the order of time one by one."""
 
 
 def order_by_hash(hashes: Int64s, times: Int64s, sequence: Int64s | None = None) -> Rows32:
     """Permutation that sorts by (hash, time, sequence)."""
-    if sequence is None and LONG_RUN * _descents(hashes) < len(hashes):
-        order = np.argsort(hashes, kind="stable").astype(np.int32)  # of blocks that are sorted already
-        _sort_runs(hashes, times, order)
-        return order
+    if sequence is None:
+        return _by_time(hashes, times, _by_value(hashes))
     order = np.arange(len(hashes), dtype=np.int32)
-    for values in (times, hashes) if sequence is None else (sequence, times, hashes):
+    for values in (sequence, times, hashes):
         if _descents(values := values[order]):
             order = order[stable_order(values)]
     return order
+
+
+def _by_value(values: Int64s) -> Rows32:
+    descents = _descents(values)
+    if not descents:
+        return np.arange(len(values), dtype=np.int32)
+    if LONG_RUN * descents < len(values):  # several blocks that are sorted already
+        return np.argsort(values, kind="stable").astype(np.int32)
+    return stable_order(values)
+
+
+def _by_time(hashes: Int64s, times: Int64s, order: Rows32) -> Rows32:
+    """Rows that are in the order of their hashes, inside runs of equal ones in the order of time."""
+    runs, in_order = _runs(hashes, times, order)
+    if in_order:
+        return order
+    if len(order) <= FEW * runs:
+        _sort_short_runs(hashes, times, order)
+        return order
+    lowest = int(times.min())
+    span = int(times.max()) - lowest + 1
+    if runs * span < 2**63:
+        return order[stable_order(_run_and_time(hashes, times, order, lowest, span))]
+    order = stable_order(times)
+    return order[stable_order(hashes[order])]
 
 
 def stable_order(values: Int64s) -> Rows32:
@@ -91,24 +116,39 @@ def _unpack(packed: Any, row_bits: int, values: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _sort_runs(hashes: Any, times: Any, order: Any) -> None:
-    """Bring rows of equal hash into the order of time, where they are not."""
-    n = len(order)
-    start = 0
-    while start < n:
-        run_hash = hashes[order[start]]
-        end = start + 1
-        in_order = True
-        while end < n and hashes[order[end]] == run_hash:
-            if times[order[end]] < times[order[end - 1]]:
-                in_order = False
-            end += 1
-        if not in_order:
-            run = order[start:end].copy()
-            by_time = np.argsort(times[run], kind="mergesort")
-            for i in range(end - start):
-                order[start + i] = run[by_time[i]]
-        start = end
+def _runs(hashes: Any, times: Any, order: Any) -> Any:
+    """Runs of equal hashes, and whether rows ascend by time in all of them."""
+    runs, in_order = min(1, len(order)), True
+    for i in range(1, len(order)):
+        if hashes[order[i]] != hashes[order[i - 1]]:
+            runs += 1
+        elif times[order[i]] < times[order[i - 1]]:
+            in_order = False
+    return runs, in_order
+
+
+@njit(cache=True, nogil=True)
+def _sort_short_runs(hashes: Any, times: Any, order: Any) -> None:
+    """Move each row to its place in its run."""
+    for i in range(1, len(order)):
+        row = order[i]
+        j = i
+        while j and hashes[order[j - 1]] == hashes[row] and times[order[j - 1]] > times[row]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = row
+
+
+@njit(cache=True, nogil=True)
+def _run_and_time(hashes: Any, times: Any, order: Any, lowest: int, span: int) -> Any:
+    """For each row a number that ascends by its run, then by its time."""
+    numbers = np.empty(len(order), dtype=np.int64)
+    run = 0
+    for i in range(len(order)):
+        if i and hashes[order[i]] != hashes[order[i - 1]]:
+            run += 1
+        numbers[i] = run * span + (times[order[i]] - lowest)
+    return numbers
 
 
 @njit(cache=True, nogil=True)
