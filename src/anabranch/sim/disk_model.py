@@ -43,12 +43,22 @@ class DiskModel:
         """Partitions on each site's disk."""
         return np.bincount(site_of[self.on_disk], minlength=sites)
 
-    def act(self, site: int, *, budget: float, now: float) -> float:
-        """Let a site spill or activate; returns the seconds its disk needs."""
+    def act(self, site: int, *, budget: float, now: float, occupied_s: float, tick_s: float) -> float:
+        """Let a site spill or activate; returns the seconds its disk needs.
+
+        Parameters
+        ----------
+        occupied_s
+            For so long the site still does something else.
+        tick_s
+            A rotation may come as much too late. The next one comes so much earlier, or the time between two
+            of them, 0.9 s, would be a whole number of ticks.
+        """
         last = self.queues[site]
         queues, steps = plan_spill(
             last, self._state_bytes, budget=budget, now=now, gap=float(self._gap[site]), most=1
         )
+        late = min(max(now - last.activated_at - float(self._gap[site]), 0.0), tick_s)
         seconds = 0.0
         for step in steps:
             p = step.partition
@@ -58,7 +68,7 @@ class DiskModel:
                 access += self._access_s(float(self.spooled[p]) * ROW_BYTES)
                 # Rule of thumb of section 6.1: t_gap is the time it took to read the partition. It runs from
                 # when the partition is there, while `activated_at` is when the disk was asked.
-                self._gap[site] = seconds + 2 * access
+                self._gap[site] = occupied_s + seconds + 2 * access - late
             seconds += access
         self.queues[site] = queues
         return seconds

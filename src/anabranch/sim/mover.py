@@ -17,7 +17,9 @@ class Stage(StrEnum):
     """How far a move is."""
 
     QUIESCING = "quiescing"
+    EXTRACTING = "extracting"
     TRANSFERRING = "transferring"
+    ARRIVED = "arrived"
     INSTALLING = "installing"
     DONE = "done"
 
@@ -29,21 +31,15 @@ class _Transit:
     rows_ahead: float
     """Rows that reach the donor before the last one of this partition does."""
     stage: Stage = Stage.QUIESCING
+    handling_left_s: float = 0.0
 
 
 class Mover:
-    """Carries out the controller's orders.
+    """Carries out the controller's orders."""
 
-    Parameters
-    ----------
-    handling_s
-        Seconds a site needs to take a partition out, or to put it in.
-    """
-
-    def __init__(self, network: Network, state_bytes: Ints, *, handling_s: float) -> None:
+    def __init__(self, network: Network, state_bytes: Ints) -> None:
         self._network = network
         self._state_bytes = state_bytes
-        self._handling_s = handling_s
         self._transits: list[_Transit] = []
         self.stalled: Flags = np.zeros(len(state_bytes), np.bool_)
         """Partitions whose input the producers hold back."""
@@ -64,22 +60,35 @@ class Mover:
         return np.array([t.move.partition for t in late], dtype=np.int64)
 
     def advance(
-        self, under_way: Ints, taken_by_site: Floats, stall_s: Floats, *, tick_s: float
+        self, under_way: Ints, taken_by_site: Floats, stall_s: Floats, *, handling_s: Floats, tick_s: float
     ) -> tuple[Move, ...]:
         """Let a tick pass; returns the moves that are done.
 
         A partition is quiesced when the rows that were under way to it have been processed: nothing more is
-        sent to it. A site that is busy with its disk answers between two accesses.
+        sent to it. A site that is busy with its disk answers between two accesses. Steps follow each other
+        (section 5.2): what is not taken out cannot be sent, and the producers hear of a partition's new place
+        when it has been put in.
+
+        Parameters
+        ----------
+        stall_s
+            Seconds each site is occupied; taking out and putting in are added.
+        handling_s
+            Seconds each site needs to take a partition out, or to put it in.
         """
         self._transfer(tick_s)
         for t in self._transits:
             t.rows_ahead -= float(taken_by_site[t.move.source])
+            t.handling_left_s -= tick_s
+            source, target = t.move.source, t.move.target
             if t.stage is Stage.QUIESCING and under_way[t.move.partition] == 0:
-                if stall_s[t.move.source] <= tick_s:
-                    stall_s[t.move.source] += self._handling_s
-                    t.stage = Stage.TRANSFERRING
-            elif t.stage is Stage.INSTALLING and stall_s[t.move.target] <= tick_s:
-                stall_s[t.move.target] += self._handling_s
+                _handle(t, source, Stage.EXTRACTING, stall_s, handling_s, tick_s)
+            elif t.stage is Stage.ARRIVED:
+                _handle(t, target, Stage.INSTALLING, stall_s, handling_s, tick_s)
+            # Whole ticks, rounded to the nearest.
+            if t.stage is Stage.EXTRACTING and t.handling_left_s <= tick_s / 2:
+                t.stage = Stage.TRANSFERRING
+            elif t.stage is Stage.INSTALLING and t.handling_left_s <= tick_s / 2:
                 t.stage = Stage.DONE
         done = tuple(t.move for t in self._transits if t.stage is Stage.DONE)
         self._transits = [t for t in self._transits if t.stage is not Stage.DONE]
@@ -94,4 +103,11 @@ class Mover:
         for t in flying:
             t.bytes_left -= speed * tick_s
             if t.bytes_left <= 0:
-                t.stage = Stage.INSTALLING
+                t.stage = Stage.ARRIVED
+
+
+def _handle(t: _Transit, site: int, stage: Stage, stall_s: Floats, handling_s: Floats, tick_s: float) -> None:
+    """Occupy a site with taking a partition out or putting it in, if it is not busy with its disk."""
+    if stall_s[site] <= tick_s:
+        stall_s[site] += handling_s[site]
+        t.stage, t.handling_left_s = stage, float(stall_s[site])

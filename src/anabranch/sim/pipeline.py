@@ -91,8 +91,7 @@ class Pipeline:
         )
         disk = DiskModel(stage.cluster.machine, self._state_bytes, self._site_of, sites)
         self.sites = Sites(stage.cluster, disk, partitions, rng)
-        handling = stage.rows_per_partition * HANDLING_S_PER_ROW
-        self.mover = Mover(stage.cluster.network, self._state_bytes, handling_s=handling)
+        self.mover = Mover(stage.cluster.network, self._state_bytes)
         self._memory = stage.cluster.memory(0.0)
         self._changes = {round(t / stage.tick_s) for t in (0.0, *stage.cluster.changes())}
         self._moves: list[tuple[float, Move]] = []
@@ -151,8 +150,16 @@ class Pipeline:
         for site in self.sites.disk.needs_attention(self._site_of, self._memory):
             if self.sites.stall_s[site] < self.clock.tick_s:  # between two accesses
                 self.sites.stall_s[site] += self.sites.disk.act(
-                    int(site), budget=float(self._memory[site]), now=now
+                    int(site),
+                    budget=float(self._memory[site]),
+                    now=now,
+                    occupied_s=float(self.sites.stall_s[site]),
+                    tick_s=self.clock.tick_s,
                 )
+
+    def _handling_s(self) -> Floats:
+        """Seconds each site needs to take a partition out, or to put it in; more where the CPU is shared."""
+        return np.asarray(self.stage.rows_per_partition * HANDLING_S_PER_ROW / self.sites.cpu_left)
 
     def _control(self, taken: Ints) -> None:
         if self.controller is None:
@@ -161,7 +168,11 @@ class Pipeline:
         if self.mover.busy:
             by_site = sum_by_site(taken, self._site_of, self.stage.cluster.sites)
             finished = self.mover.advance(
-                self.exchange.under_way, by_site, self.sites.stall_s, tick_s=self.clock.tick_s
+                self.exchange.under_way,
+                by_site,
+                self.sites.stall_s,
+                handling_s=self._handling_s(),
+                tick_s=self.clock.tick_s,
             )
         now = self.clock.now
         if not finished and now < self.controller.due_at - 1e-9:

@@ -55,16 +55,18 @@ class Sites:
         stalled = np.minimum(self.stall_s, tick_s)
         self.stall_s -= stalled
         time_s = tick_s - stalled
-        capacity = self._capacity(time_s)
+        luck = self._rng.standard_normal(sites)
+        capacity = self._capacity(time_s, luck)
         caught_up = self._catch_up(capacity, site_of, held)
-        capacity = capacity - sum_by_site(caught_up, site_of, sites)
-        taken = self._arrivals(under_way, capacity, time_s, site_of, urgent, now)
+        behind = sum_by_site(caught_up, site_of, sites) if caught_up.any() else np.zeros(sites)
+        taken = self._arrivals(under_way, capacity - behind, time_s, site_of, urgent, now)
         done = np.where(self.disk.on_disk, 0, taken)
-        left = capacity - sum_by_site(done, site_of, sites)
+        processed = behind + sum_by_site(done, site_of, sites)
+        left = capacity - processed
         # What is not used up because no row was there is idle; a fraction of a row is kept for the next tick.
-        idle_rows = np.where(left >= 1.0, left, 0.0)
         self._unused = np.where(left < 1.0, left, 0.0)
-        self._idle_s += np.where(time_s > 0, idle_rows * self._row_s(), 0.0)
+        idle_s = np.maximum(time_s - self._time_for(processed, luck), 0.0)
+        self._idle_s += np.where((left >= 1.0) & (time_s > 0), idle_s, 0.0)
         self._length_s += tick_s
         self._count(done, caught_up, now)
         return taken
@@ -78,12 +80,18 @@ class Sites:
     def _row_s(self) -> Floats:
         return np.asarray(self._cluster.machine.row_s / self.cpu_left)
 
-    def _capacity(self, time_s: Floats) -> Floats:
+    def _capacity(self, time_s: Floats, luck: Floats) -> Floats:
         """Rows each site can process in this time; the sum of n normal times is normal."""
-        machine = self._cluster.machine
         mean = time_s / self._row_s()
-        noise = self._rng.standard_normal(len(mean)) * np.sqrt(mean) * machine.row_spread_s / machine.row_s
-        return np.asarray(np.maximum(mean + noise, 0.0) + self._unused)
+        return np.asarray(np.maximum(mean + luck * self._scatter(mean), 0.0) + self._unused)
+
+    def _time_for(self, rows: Floats, luck: Floats) -> Floats:
+        """Seconds so many rows take. Only rows scatter: a site with few of them is idle for a known time."""
+        return np.asarray((rows - luck * self._scatter(rows)) * self._row_s())
+
+    def _scatter(self, rows: Floats) -> Floats:
+        machine = self._cluster.machine
+        return np.asarray(np.sqrt(rows) * machine.row_spread_s / machine.row_s)
 
     def _share_out(self, rows: Ints, capacity: Floats, site_of: Ints) -> Ints:
         there = np.flatnonzero(rows)
