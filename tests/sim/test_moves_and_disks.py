@@ -1,4 +1,4 @@
-"""What moves and disks cost a simulated site, and what it knows of its own idle time."""
+"""What producers, moves and disks cost a simulated site, and what it knows of its own idle time."""
 
 from __future__ import annotations
 
@@ -69,3 +69,24 @@ def test_idle_time_scatters_with_the_rows_there_were_and_not_with_those_there_co
         seen.append(float(round_.busy_s[0]))
     assert np.mean(seen) == pytest.approx(20 * 45e-6, rel=0.01)
     assert np.std(seen) == pytest.approx(np.sqrt(20) * 3e-6, rel=0.1), "3 µs for each of 20 rows"
+
+
+@pytest.mark.parametrize("stalled_s", [0.0, 0.0008])
+def test_a_producer_shares_the_cpu_but_not_the_disk(stalled_s):
+    """1,000 rows of 0.5 µs leave half of a tick of 1 ms; while the disk is waited for, they cost nothing."""
+    sites = Sites(Cluster(sites=1), one_site_disk(1), 1, np.random.default_rng(3))
+    rows = 0
+    for _ in range(1000):
+        sites.stall_s[:] = stalled_s
+        rows += int(sites.work(np.array([99]), np.zeros(1, np.int64), tick_s=TICK_S, now=0, produced=1000)[0])
+    assert rows * 45e-6 == pytest.approx(1000 * TICK_S - 1000 * max(stalled_s, 0.0005), rel=0.01)
+
+
+def test_rows_that_take_their_producers_longer_than_a_tick_cost_the_ticks_after_it():
+    sites = Sites(Cluster(sites=1), one_site_disk(1), 1, np.random.default_rng(3))
+    taken = [
+        int(sites.work(np.array([99]), np.zeros(1, np.int64), tick_s=TICK_S, now=0, produced=n)[0])
+        for n in (4000, 0, 0)
+    ]
+    assert taken[:2] == [0, 0]
+    assert taken[2] > 20

@@ -20,6 +20,8 @@ class Machine:
 
     Attributes
     ----------
+    produce_s
+        CPU per row that the site's producer makes.
     run_bytes
         Input of a spilled partition is written in runs of this size, each with a seek (section 6.1: "random
         I/Os while spilling runs"). A page: section 6.1 has pages as its only unit of memory, and an output
@@ -30,6 +32,7 @@ class Machine:
 
     row_s: float = 45e-6
     row_spread_s: float = 3e-6
+    produce_s: float = 0.5e-6
     memory_bytes: float = 1.024 * GB
     disk_bytes_per_s: float = 20 * MB
     seek_s: float = 0.005

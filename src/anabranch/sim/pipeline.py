@@ -131,10 +131,12 @@ class Pipeline:
         if self.clock.ticks in self._changes:
             self.sites.cpu_left = self.stage.cluster.cpu_left(now)
             self._memory = self.stage.cluster.memory(now)
+        before = self.exchange.produced
         self.exchange.flow(self._site_of, sites, self.mover.stalled)
         taken = self.sites.work(
             self.exchange.under_way,
             self._site_of,
+            produced=self.exchange.produced - before,
             urgent=self.mover.urgent(),
             held=self.mover.stalled if self.stage.spills else None,
             tick_s=self.clock.tick_s,

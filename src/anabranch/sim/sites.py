@@ -20,6 +20,8 @@ class Sites:
         self.stall_s: Floats = np.zeros(cluster.sites)
         """Seconds each site is still occupied by its disk, or by taking partitions out and in."""
         self._unused: Floats = np.zeros(cluster.sites)
+        self._producing_s: Floats = np.zeros(cluster.sites)
+        """Seconds of CPU each site's producer still needs for what it has sent."""
         self.cpu_left: Floats = np.ones(cluster.sites)
         self.processed = 0
         self.latency_s = 0.0
@@ -39,6 +41,7 @@ class Sites:
         *,
         tick_s: float,
         now: float,
+        produced: int = 0,
         urgent: Ints | None = None,
         held: Flags | None = None,
     ) -> Ints:
@@ -46,6 +49,8 @@ class Sites:
 
         Parameters
         ----------
+        produced
+            New rows of all producers, of which every site has one.
         urgent
             Partitions whose rows come first.
         held
@@ -56,7 +61,8 @@ class Sites:
         self.stall_s -= stalled
         time_s = tick_s - stalled
         luck = self._rng.standard_normal(sites)
-        capacity = self._capacity(time_s, luck)
+        # A producer also runs while the operator waits for its disk; while it waits for rows, it is idle.
+        capacity = self._capacity(tick_s - np.maximum(stalled, self._produce(produced, tick_s)), luck)
         caught_up = self._catch_up(capacity, site_of, held)
         behind = sum_by_site(caught_up, site_of, sites) if caught_up.any() else np.zeros(sites)
         taken = self._arrivals(under_way, capacity - behind, time_s, site_of, urgent, now)
@@ -69,6 +75,13 @@ class Sites:
         self._idle_s += np.where((left >= 1.0) & (time_s > 0), idle_s, 0.0)
         self._length_s += tick_s
         self._count(done, caught_up, now)
+        return taken
+
+    def _produce(self, rows: int, tick_s: float) -> Floats:
+        """Seconds of this tick that the producers take from the CPUs."""
+        self._producing_s += rows / self._cluster.sites * self._cluster.machine.produce_s / self.cpu_left
+        taken = np.minimum(self._producing_s, tick_s)
+        self._producing_s -= taken
         return taken
 
     def _catch_up(self, capacity: Floats, site_of: Ints, held: Flags | None) -> Ints:
