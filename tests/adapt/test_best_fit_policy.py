@@ -70,6 +70,18 @@ def test_memory_is_never_exceeded(sites):
         assert left[m.target] >= 0
 
 
+def test_sites_are_not_measured_by_a_level_that_only_a_site_without_memory_could_bring_about():
+    """Site 3 has room for 60 of 100 partitions: the others keep 1.13 of an even spread, for good."""
+    sites = [[1] * 114, [1] * 113, [1] * 113, [1] * 60]
+    state = [10] * 400
+    full = view_of(sites, state_bytes=state, memory=[2000.0, 2000.0, 2000.0, 605.0])
+    assert BestFitPolicy(within_memory=True).propose(full, KEEN) == ()
+    roomy = view_of(sites, state_bytes=state, memory=[2000.0, 2000.0, 2000.0, 1000.0])
+    moves = moves_of(BestFitPolicy(within_memory=True).propose(roomy, KEEN))
+    assert {m.target for m in moves} == {3}
+    assert len(moves) > 20
+
+
 def test_the_limit_on_moves_holds():
     view = view_of([[1] * 100, [1]])
     assert len(BestFitPolicy(max_moves=7).propose(view, KEEN)) == 7

@@ -57,9 +57,16 @@ def test_the_memory_policy_moves(view, moves):
     assert moves_of(MemoryPolicy().propose(view, PUBLISHED)) == moves
 
 
-def test_with_several_moves_per_pair_it_stops_when_the_state_fits():
+def test_with_several_passes_it_stops_when_the_state_fits():
     view = view_of([[1] * 6, [1]], state_bytes=[10] * 7, memory=[40, 100])
-    assert len(MemoryPolicy(moves_per_pair=16, only_when_short=True).propose(view, PUBLISHED)) == 2
+    assert len(MemoryPolicy(passes=16, only_when_short=True).propose(view, PUBLISHED)) == 2
+
+
+def test_with_several_passes_a_donor_gives_to_several_receivers():
+    view = view_of([[1] * 6, [1], [1], [1]], state_bytes=[10] * 9, memory=[20, 100, 100, 100])
+    moves = moves_of(MemoryPolicy(passes=16, only_when_short=True).propose(view, PUBLISHED))
+    assert len({m.partition for m in moves}) == len(moves) == 4
+    assert {m.target for m in moves} == {1, 2, 3}
 
 
 def test_without_shortage_our_variant_leaves_memory_alone():

@@ -43,8 +43,9 @@ class BestFitPolicy:
     within_memory: bool = False
 
     def propose(self, view: RoundView, thresholds: Thresholds) -> tuple[Proposal, ...]:
-        level = fluid_level(view.work_s, view.slowness, fixed_s=view.fixed_s)
         load = view.load_of_sites()
+        most = load + _load_that_fits(view) if self.within_memory else None
+        level = fluid_level(view.work_s, view.slowness, fixed_s=view.fixed_s, most_s=most)
         if level <= 0 or load.max() < thresholds.imbalance * level:
             return ()
         enough = level * (1 + self.stop_share * (thresholds.imbalance - 1))
@@ -52,6 +53,19 @@ class BestFitPolicy:
         while len(search.proposals) < self.max_moves and search.load.max() > enough and search.step():
             pass
         return tuple(search.proposals)
+
+
+def _load_that_fits(view: RoundView) -> Floats:
+    """Load for which each site has memory left, in whole partitions of the usual size and work.
+
+    A level that only sites without memory could bring about is out of reach: whoever measures the busiest
+    site by it never comes to rest.
+    """
+    size, work = float(view.state_bytes.mean()), float(view.work_s.mean())
+    if size <= 0 or work <= 0:
+        return np.full(view.sites, np.inf)
+    fit = np.floor(np.maximum(view.excess_of_sites(), 0.0) / size)
+    return np.asarray(view.slowness * fit * work)
 
 
 class _Search:

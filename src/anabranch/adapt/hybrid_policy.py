@@ -32,7 +32,7 @@ class HybridPolicy:
     @classmethod
     def default(cls) -> HybridPolicy:
         """The engine's: several moves at a time, and only what is needed."""
-        return cls(MemoryPolicy(moves_per_pair=16, only_when_short=True), BestFitPolicy(within_memory=True))
+        return cls(MemoryPolicy(passes=16, only_when_short=True), BestFitPolicy(within_memory=True))
 
     def propose(self, view: RoundView, thresholds: Thresholds) -> tuple[Proposal, ...]:
         short = view.on_disk.any() or (view.excess_of_sites() < 0).any()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,19 +31,30 @@ class MemoryPolicy:
 
     Parameters
     ----------
-    moves_per_pair
-        Flux moves one; where a move copies nothing, more are better.
+    passes
+        How often sites are paired in a round, each time as if the moves before had been made, so that what a
+        donor gives spreads over the receivers. Flux pairs them once; where moves are cheap, more are better.
     only_when_short
         Leave sites alone whose state fits their memory. Flux balances them, too.
     """
 
-    moves_per_pair: int = 1
+    passes: int = 1
     only_when_short: bool = False
 
     def propose(self, view: RoundView, thresholds: Thresholds) -> tuple[Proposal, ...]:
+        proposals: list[Proposal] = []
+        for _ in range(self.passes):
+            found = self._pair_sites(view, thresholds)
+            if not found:
+                break
+            proposals.extend(found)
+            view = _as_if_moved(view, found)
+        return tuple(proposals)
+
+    def _pair_sites(self, view: RoundView, thresholds: Thresholds) -> list[Proposal]:
         excess = view.excess_of_sites()
         if not np.isfinite(excess).any():
-            return ()
+            return []
         mean = float(excess[np.isfinite(excess)].mean())
         order = np.argsort(excess, kind="stable")
         proposals: list[Proposal] = []
@@ -52,11 +63,11 @@ class MemoryPolicy:
             if least > mean or (least >= 0 and not self._fuller(view, thresholds, int(donor), int(receiver))):
                 break
             gap = min(float(excess[receiver]), 1e18) - least  # a receiver without a budget takes anything
-            found = self._from_pair(view, thresholds, int(donor), int(receiver), gap, least)
-            if not found:
+            found = _first_that_evens(view, thresholds, int(donor), int(receiver), gap, least)
+            if found is None:
                 break
-            proposals.extend(found)
-        return tuple(proposals)
+            proposals.append(found)
+        return proposals
 
     def _fuller(self, view: RoundView, thresholds: Thresholds, donor: int, receiver: int) -> bool:
         if self.only_when_short:
@@ -65,31 +76,33 @@ class MemoryPolicy:
         fill = used / view.memory_bytes
         return bool(fill[donor] >= thresholds.imbalance * fill[receiver])
 
-    def _from_pair(
-        self, view: RoundView, thresholds: Thresholds, donor: int, receiver: int, gap: float, least: float
-    ) -> list[Proposal]:
-        found: list[Proposal] = []
-        own = _in_memory_first(view, donor)
-        for partition in own:
-            size = int(view.state_bytes[partition])
-            if len(found) == self.moves_per_pair or (self.only_when_short and least >= 0):
-                break
-            if size == 0 or not view.may_move(int(partition), receiver):
-                continue
-            after = abs(gap - 2 * size)
-            if size * thresholds.imbalance <= gap and _evens_disks(least, least + gap, size):
-                where = "on disk" if view.on_disk[partition] else "in memory"
-                found.append(
-                    Proposal(
-                        Move(int(partition), donor, receiver),
-                        PolicyName.MEMORY,
-                        f"site {donor} has {least / MIB:.1f} MiB beyond its state, site {receiver} "
-                        f"{gap / MIB:.1f} MiB more; {size / MIB:.1f} MiB, {where}, even them out",
-                        expected=max(0.0, 1 - after / gap),
-                    )
-                )
-                gap, least = gap - 2 * size, least + size
-        return found
+
+def _as_if_moved(view: RoundView, proposals: list[Proposal]) -> RoundView:
+    """The view after these moves; what has moved stays."""
+    moved = [p.move.partition for p in proposals]
+    site_of, pinned = view.site_of.copy(), view.pinned.copy()
+    site_of[moved] = [p.move.target for p in proposals]
+    pinned[moved] = True
+    return replace(view, site_of=site_of, pinned=pinned)
+
+
+def _first_that_evens(
+    view: RoundView, thresholds: Thresholds, donor: int, receiver: int, gap: float, least: float
+) -> Proposal | None:
+    for partition in _in_memory_first(view, donor):
+        size = int(view.state_bytes[partition])
+        if size == 0 or not view.may_move(int(partition), receiver):
+            continue
+        if size * thresholds.imbalance <= gap and _evens_disks(least, least + gap, size):
+            where = "on disk" if view.on_disk[partition] else "in memory"
+            return Proposal(
+                Move(int(partition), donor, receiver),
+                PolicyName.MEMORY,
+                f"site {donor} has {least / MIB:.1f} MiB beyond its state, site {receiver} "
+                f"{gap / MIB:.1f} MiB more; {size / MIB:.1f} MiB, {where}, even them out",
+                expected=max(0.0, 1 - abs(gap - 2 * size) / gap),
+            )
+    return None
 
 
 def _evens_disks(least: float, most: float, size: int) -> bool:

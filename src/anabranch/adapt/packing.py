@@ -9,15 +9,34 @@ import numpy as np
 from anabranch.adapt.statistics import Floats, Ints
 
 
-def fluid_level(work_s: Floats, slowness: Floats, *, fixed_s: float = 0.0) -> float:
+def fluid_level(
+    work_s: Floats, slowness: Floats, *, fixed_s: float = 0.0, most_s: Floats | None = None
+) -> float:
     """Load every site would have if work could be split at will.
 
     A site that needs `s` seconds for a second of work takes `level / s` of it.
 
+    Parameters
+    ----------
+    most_s
+        Load that each site can take, for want of memory; the others share what it leaves.
+
+    Examples
+    --------
     >>> fluid_level(np.array([3.0, 3.0]), np.array([1.0, 2.0]))
     4.0
+    >>> fluid_level(np.array([3.0, 3.0]), np.ones(2), most_s=np.array([1.0, np.inf]))
+    5.0
     """
-    return float((work_s.sum() + fixed_s * len(slowness)) / (1.0 / slowness).sum())
+    speed, left = 1.0 / slowness, float(work_s.sum()) + fixed_s * len(slowness)
+    most = np.full(len(slowness), np.inf) if most_s is None else most_s
+    below = np.ones(len(slowness), np.bool_)
+    while True:
+        level = (left - float((most * speed)[~below].sum())) / float(speed[below].sum())
+        full = below & (most < level)
+        if not full.any() or full.sum() == below.sum():
+            return level
+        below &= ~full
 
 
 def packing_bound(work_s: Floats, slowness: Floats, *, fixed_s: float = 0.0) -> float:

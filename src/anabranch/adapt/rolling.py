@@ -72,6 +72,10 @@ class RollingStatistics:
         self._rows = 0.0
         self._batches = 0.0
         self._round_batches = 0
+        self._spilled: Flags = np.zeros(0, np.bool_)
+        """Sites with something on disk at the end of the last batch."""
+        self._round_spilled: Flags = np.zeros(0, np.bool_)
+        """The same at the end of any batch of the round, or when it began."""
 
     @property
     def collected(self) -> Statistics | None:
@@ -90,6 +94,7 @@ class RollingStatistics:
         done = model.work_s(batch.rows, batch.probes, batch.matches)
         nominal = model.fixed_s + sum_by_site(done, site_of, batch.sites)
         work = self._with_spooled(done, batch)
+        self._note_disks(batch, site_of)
         if self._round is None or self._round.sites != batch.sites:
             self._round, self._round_work, self._round_nominal = batch, work, nominal
             self._round_batches = 1
@@ -98,6 +103,11 @@ class RollingStatistics:
             self._round_work = self._round_work + work
             self._round_nominal = self._round_nominal + nominal
             self._round_batches += 1
+
+    def _note_disks(self, batch: Statistics, site_of: Ints) -> None:
+        before = self._round_spilled
+        self._spilled = sum_by_site(batch.on_disk, site_of, batch.sites) > 0
+        self._round_spilled = self._spilled | before if len(before) == batch.sites else self._spilled
 
     def _with_spooled(self, done: Floats, batch: Statistics) -> Floats:
         """Work that arrived: what was done, and what was put off beyond what was put off before."""
@@ -128,12 +138,14 @@ class RollingStatistics:
         self._batches = keep * self._batches + self._round_batches
         self._rows = keep * self._rows + float(self._round.rows.sum())
         self._work = keep * self._work + self._round_work
-        self._slowness.add(self._round.busy_s, self._round_nominal)
+        # A site that was busy with its disk shows nothing of its speed (Flux, section 6.2).
+        self._slowness.add(self._round.busy_s, np.where(self._round_spilled, 0.0, self._round_nominal))
         return shifted
 
     def open_round(self) -> None:
         """Start counting anew."""
         self._round = None
+        self._round_spilled = self._spilled
 
     def _has_shifted(self) -> bool:
         assert self._round is not None
@@ -188,6 +200,7 @@ class RollingStatistics:
             "batches": self._batches,
             "work": _short(self._work),
             "slowness": self._slowness.to_json(),
+            "spilled": self._spilled.tolist(),
             "pending": None if self._pending is None or not self._pending.any() else self._pending.tolist(),
         }
 
@@ -203,6 +216,7 @@ class RollingStatistics:
         rolling._slowness = Slowness.from_json(
             data["slowness"], decay=memory.slowness_decay, hiccup_s=memory.hiccup_s
         )
+        rolling._spilled = rolling._round_spilled = np.array(data.get("spilled", []), dtype=np.bool_)
         rolling._pending = None if data["pending"] is None else np.array(data["pending"], dtype=np.int64)
         return rolling
 

@@ -64,9 +64,7 @@ def our_load() -> Controller:
 
 
 def our_hybrid() -> Controller:
-    policy = HybridPolicy(
-        MemoryPolicy(moves_per_pair=4, only_when_short=True), BestFitPolicy(within_memory=True)
-    )
+    policy = HybridPolicy(MemoryPolicy(passes=4, only_when_short=True), BestFitPolicy(within_memory=True))
     return Controller(policy, our_settings())
 
 
