@@ -37,8 +37,8 @@ from anabranch.sim.experiments.result import Check, Result, Spread, Table, at_le
 from anabranch.sim.pipeline import Stage
 from anabranch.sim.workload import self_similar
 
-ROUNDS_MS = (10, 100, 250, 500, 1000)
-QUICK_ROUNDS_MS = (10, 1000)
+ROUNDS_MS = (10, 100, 250, 500, 1000, 2000)
+QUICK_ROUNDS_MS = (10, 2000)
 TICK_S, FINE_TICK_S = 0.0025, 0.001
 """In short rounds, moves of 70 to 130 ms fill a quarter to half of the time, so ticks may be felt. The fine
 one raises throughput by 1 to 2 % until 250 ms (60 s), and from 500 ms on by 0.4 % (12 s)."""
