@@ -201,8 +201,6 @@ def _intermediate(name: str, level: str, out: Path, *, quick: bool) -> Result:
 def _output(name: str, level: str, out: Path, *, quick: bool) -> Result:
     found = course(level, quick=quick)
     at, traces, per_window = found.start, found.traces, found.scale.per_window
-    usual = median(b - a for a, b in zip(found.done(OLD)[:at], found.done(OLD)[1:at], strict=False))
-    silent = sum(r == 0 for r, old in zip(traces[PT].results, traces[PT].running_old, strict=True) if old)
     after = slice(at + 1, at + 1 + per_window)
     table = Table(
         (
@@ -236,6 +234,15 @@ def _output(name: str, level: str, out: Path, *, quick: bool) -> Result:
         {n: _rate(found, n) for n in traces},
         {},
     )
+    checks = _output_checks(found, level, quick=quick)
+    return Result(name, _title("output", level), table, checks, draw(chart, out / f"{name}.png"))
+
+
+def _output_checks(found: Course, level: str, *, quick: bool) -> tuple[Check, ...]:
+    at, traces, per_window = found.start, found.traces, found.scale.per_window
+    usual = median(b - a for a, b in zip(found.done(OLD)[:at], found.done(OLD)[1:at], strict=False))
+    silent = sum(r == 0 for r, old in zip(traces[PT].results, traces[PT].running_old, strict=True) if old)
+    after = slice(at + 1, at + 1 + per_window)
     longest = {n: max(t.critical_s[after]) for n, t in traces.items()}
     checks = [
         Check(
@@ -270,7 +277,7 @@ def _output(name: str, level: str, out: Path, *, quick: bool) -> Result:
         )
     else:
         checks.append(at_most("moving state: silence, in usual batches", found.silence(MS) / usual, 3.0))
-    return Result(name, _title("output", level), table, tuple(checks), draw(chart, out / f"{name}.png"))
+    return tuple(checks)
 
 
 def _off(found: Course, name: str) -> float:
