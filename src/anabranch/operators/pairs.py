@@ -24,11 +24,13 @@ def take(values: Int64s, rows: Rows32, out: Int64s) -> None:
     _take(values, rows, out)
 
 
-def equal_pairs(left: Int64s, left_rows: Rows32, right: Int64s, right_rows: Rows32) -> tuple[Rows32, Rows32]:
-    """The pairs of rows whose values are equal; the same arrays when all are.
+def equal_pairs(
+    left: tuple[Int64s, ...], left_rows: Rows32, right: tuple[Int64s, ...], right_rows: Rows32
+) -> tuple[Rows32, Rows32]:
+    """The pairs of rows that are equal in all of these columns; the same arrays when all pairs are.
 
     >>> rows = np.array([0, 1], dtype=np.int32)
-    >>> [r.tolist() for r in equal_pairs(np.array([5, 7]), rows, np.array([5, 9]), rows)]
+    >>> [r.tolist() for r in equal_pairs((np.array([5, 7]),), rows, (np.array([5, 9]),), rows)]
     [[0], [0]]
     """
     ours, theirs = np.empty_like(left_rows), np.empty_like(right_rows)
@@ -46,8 +48,12 @@ def _take(values: Any, rows: Any, out: Any) -> None:
 def _equal(left: Any, left_rows: Any, right: Any, right_rows: Any, ours: Any, theirs: Any) -> int:
     found = 0
     for i in range(len(left_rows)):
-        if left[left_rows[i]] == right[right_rows[i]]:
-            ours[found] = left_rows[i]
-            theirs[found] = right_rows[i]
+        a, b = left_rows[i], right_rows[i]
+        agree = True
+        for column in range(len(left)):
+            agree = agree and left[column][a] == right[column][b]
+        if agree:
+            ours[found] = a
+            theirs[found] = b
             found += 1
     return found

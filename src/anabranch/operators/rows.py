@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -88,16 +88,23 @@ class RowSet:
         return self.batch.column(name).take(pa.array(rows))
 
     def agreeing(
-        self, name: str, rows: Rows32, other: RowSet, other_name: str, other_rows: Rows32
+        self,
+        names: Sequence[str],
+        rows: Rows32,
+        other: RowSet,
+        other_names: Sequence[str],
+        other_rows: Rows32,
     ) -> tuple[Rows32, Rows32]:
         """The pairs of our rows with another set's whose values in these columns are equal, and known."""
-        if self.is_plain(name) and other.is_plain(other_name):
-            return equal_pairs(self.int64s(name), rows, other.int64s(other_name), other_rows)
-        same = equal_or_unknown_false(self.taken(name, rows), other.taken(other_name, other_rows))
-        if same.true_count == len(same):
-            return rows, other_rows
-        which = same.to_numpy(zero_copy_only=False)
-        return rows[which], other_rows[which]
+        if all(map(self.is_plain, names)) and all(map(other.is_plain, other_names)):
+            ours, theirs = tuple(map(self.int64s, names)), tuple(map(other.int64s, other_names))
+            return equal_pairs(ours, rows, theirs, other_rows)
+        for name, other_name in zip(names, other_names, strict=True):
+            same = equal_or_unknown_false(self.taken(name, rows), other.taken(other_name, other_rows))
+            if same.true_count < len(same):
+                which = same.to_numpy(zero_copy_only=False)
+                rows, other_rows = rows[which], other_rows[which]
+        return rows, other_rows
 
     def is_plain(self, name: str) -> bool:
         """Whether a column is as NumPy has it: 64-bit integers, none of them NULL."""

@@ -193,8 +193,10 @@ class WindowJoin:
                 )
             left, right = (new, old) if new_is_left else (old, new)
             at = (new_rows, old_rows) if new_is_left else (old_rows, new_rows)
-            for name in node.verify:
-                ours, theirs = node.left.names[name], node.right.names[name]
+            if node.verify:
+                ours, theirs = (
+                    [side.names[name] for name in node.verify] for side in (node.left, node.right)
+                )
                 at = left.agreeing(ours, at[0], right, theirs, at[1])
             if len(at[0]):
                 yield Pairs(left, at[0], right, at[1])

@@ -13,6 +13,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
 from anabranch.exchange.partition_map import PARTITIONS
 from anabranch.operators.rows import RowSet, concat_rows, rows_in
@@ -50,7 +51,7 @@ class _Gathered:
 
     def add(self, blocks: Sequence[OpenBlock], mask: np.ndarray) -> None:
         """Put rows of newer batches together with the others."""
-        latest = RowSet(concat_rows([rows_in(block.rows.batch, mask) for block in blocks]))
+        latest = RowSet(_slices(blocks, mask))
         while self.sets and len(self.sets[-1]) < min(GROWTH * len(latest), ENOUGH - len(latest)):
             latest = RowSet(concat_rows([self.sets.pop().batch, latest.batch]))
         self.sets.append(latest)
@@ -81,6 +82,13 @@ def gather(key: Hashable, blocks: Sequence[OpenBlock], mask: np.ndarray, batch: 
     if newer := [block for block in blocks if block.meta.batch > known.last]:
         known.add(newer, mask)
     return [rows for rows in known.sets if len(rows)]
+
+
+def _slices(blocks: Sequence[OpenBlock], mask: np.ndarray) -> pa.RecordBatch:
+    batches = [block.rows.batch for block in blocks]
+    if sum(len(block.rows) for block in blocks) <= ENOUGH:  # many small ones: cut once
+        return rows_in(concat_rows(batches), mask)
+    return concat_rows([rows_in(batch, mask) for batch in batches])
 
 
 def _rows_of(blocks: Sequence[OpenBlock], mask: np.ndarray) -> np.ndarray:
