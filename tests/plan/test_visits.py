@@ -12,7 +12,7 @@ from anabranch.plan.cost import Calibration, UnitCosts, Work, WorkObserved
 from anabranch.plan.estimates import MOST_BLOCKS, Estimates
 from anabranch.plan.migration_cost import moving_state_cost, parallel_track_cost
 from anabranch.plan.tree import parse_plan
-from anabranch.plan.visits import plan_visits
+from anabranch.plan.visits import JOIN, TRACK, plan_visits
 
 CHAIN = graph("abcd", ["ab", "bc", "cd"])
 OLD, NEW = parse_plan("(((a b) c) d)"), parse_plan("(((b c) d) a)")
@@ -29,21 +29,21 @@ def visits(plan: str = "(((a b) c) d)", **more) -> float:
 
 def test_dense_batches_find_something_in_every_block_of_every_state() -> None:
     blocks = 10 / 2 + 1
-    assert visits() == pytest.approx(3 * (2 * blocks + 1))
+    assert visits() == pytest.approx(TRACK + 3 * (2 * blocks + 1 + JOIN))
 
 
 def test_blocks_are_merged_beyond_a_number_and_are_no_more_than_batches() -> None:
-    assert visits(batch_s=0.01) == pytest.approx(3 * (2 * MOST_BLOCKS + 1))
+    assert visits(batch_s=0.01) == pytest.approx(TRACK + 3 * (2 * MOST_BLOCKS + 1 + JOIN))
     young = replace(known(), batches=2.0)
-    assert plan_visits(OLD, Estimates(CHAIN, young)) == pytest.approx(3 * (2 * 2 + 1))
+    assert plan_visits(OLD, Estimates(CHAIN, young)) == pytest.approx(TRACK + 3 * (2 * 2 + 1 + JOIN))
 
 
 def test_sparse_batches_find_little() -> None:
-    assert visits(rate=1.0, selectivity=0.001) < 1
+    assert visits(rate=1.0, selectivity=0.001) < TRACK + 1
 
 
 def test_probing_without_states_visits_the_streams_again_and_again() -> None:
-    assert visits("[a b c d, b a c d, c b a d, d c b a]") == pytest.approx(4 * 3 * 6)
+    assert visits("[a b c d, b a c d, c b a d, d c b a]") == pytest.approx(TRACK + 4 * 3 * (6 + JOIN))
 
 
 def test_nothing_is_counted_where_the_length_of_a_batch_is_not_known() -> None:
@@ -57,14 +57,15 @@ def migrations(**more):
 
 def test_a_second_track_costs_its_visits_in_every_batch_of_a_window() -> None:
     _, parallel = migrations()
-    per_batch, half_filled = 3 * (2 * 6 + 1), 3 * (2 * 3 + 1)
+    per_batch, half_filled = (TRACK + 3 * (2 * blocks + 1 + JOIN) for blocks in (6, 3))
     assert parallel.processing_s == pytest.approx((10 / 2) * (per_batch + half_filled))
     assert parallel.cost_s == pytest.approx((10 / 2) * half_filled)
 
 
 def test_rebuilding_visits_every_block_by_every_other_and_leaves_one() -> None:
     moving, _ = migrations()
-    assert moving.processing_s == pytest.approx(6 * 6 + 1 * 6)  # b with c, then the one block of bc with d
+    # b with c, then the one block of bc with d
+    assert moving.processing_s == pytest.approx(6 * 6 + JOIN + 1 * 6 + JOIN)
     assert moving.processing_s - moving.cost_s == pytest.approx(2 * 6 * 5 / 2)
 
 
@@ -74,10 +75,10 @@ def test_a_dearer_plan_put_off_is_a_gain_that_is_not_cut_to_nothing() -> None:
 
 
 def test_what_a_visit_costs_is_found_where_loads_differ() -> None:
-    true = UnitCosts(visit_s=7e-4)
+    true = UnitCosts(visit_s=2e-4)
     calibration = Calibration()
     for rows in (1e2, 1e4, 1e5) * 10:
-        work = Work(rows, 2 * rows, rows, visits=60.0)
+        work = Work(rows, 2 * rows, rows, visits=200.0)
         calibration = calibration.add(WorkObserved(work, work.seconds(true)))
     assert calibration.unit_costs().visit_s == pytest.approx(true.visit_s, rel=0.05)
 

@@ -50,7 +50,7 @@ class UnitCosts:
     pair_s: float = 1e-7
     insert_s: float = 2e-7
     gather_s: float = 1e-7
-    visit_s: float = 2e-4
+    visit_s: float = 6e-5
 
 
 @dataclass(frozen=True, slots=True)

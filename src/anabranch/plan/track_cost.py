@@ -14,7 +14,7 @@ from anabranch.plan.crossing import cross_by_probing, crossings
 from anabranch.plan.estimates import Estimates, JoinStatistics
 from anabranch.plan.graph import JoinGraph
 from anabranch.plan.tree import Join
-from anabranch.plan.visits import crossing_visits, join_visits
+from anabranch.plan.visits import TRACK, crossing_visits, join_visits
 
 
 class TrackCost:
@@ -80,7 +80,7 @@ class TrackCost:
                 for join in box
                 for side, other in crossings(join)
             )
-        return self._over(duration_s, first, later) / batch_s
+        return (TRACK * duration_s + self._over(duration_s, first, later)) / batch_s
 
     def _over(self, duration_s: float, first_window: float, afterwards: float) -> float:
         turning = min(self._window_s, duration_s)

@@ -1,9 +1,10 @@
 """Visits: how often a batch's new rows meet a block of state and find something there.
 
 A state is a number of blocks, and every join goes through those of both its sides, in every batch. A visit
-that finds pairs has a price of its own, however many it finds: rows are gathered column by column. With
-few rows per batch this is most of what a track costs, and what a second track costs whatever its rows
-are. Which of two trees is cheaper hardly depends on it, so that `plan_cost` leaves it out.
+that finds pairs has a price of its own, however many it finds. So have a join that makes rows of them, column
+by column, and a track that begins to work; both are counted in visits here. With few rows per batch this is
+most of what a track costs, and what a second track costs whatever its rows are. Which of two trees is cheaper
+hardly depends on it, so that `plan_cost` leaves it out.
 """
 
 from __future__ import annotations
@@ -14,6 +15,11 @@ from collections.abc import Sequence
 from anabranch.plan.candidates import References
 from anabranch.plan.estimates import Estimates
 from anabranch.plan.tree import Plan, Probe, joins
+
+JOIN = 8.0
+"""Visits that making rows is worth, in a join that finds any."""
+TRACK = 15.0
+"""Visits that the rest of a track is worth, in a batch."""
 
 
 def found_by(visits: float, pairs: float) -> float:
@@ -37,7 +43,7 @@ def join_visits(left: References, right: References, estimates: Estimates, *, fi
     pairs = estimates.rate(both) * estimates.statistics.batch_s
     if filling:
         blocks, pairs = blocks / 2, pairs / len(both)
-    return found_by(blocks + 1, pairs)
+    return found_by(blocks + 1, pairs) + JOIN * found_by(1.0, pairs)
 
 
 def crossing_visits(new: Sequence[str], old: References, estimates: Estimates, *, pairs: float) -> float:
@@ -47,14 +53,17 @@ def crossing_visits(new: Sequence[str], old: References, estimates: Estimates, *
     """
     through = (len(new) - 1) * math.fsum(estimates.blocks(frozenset((alias,))) for alias in new)
     blocks = (through + len(new) * estimates.blocks(old)) / 2
-    return found_by(blocks, pairs * estimates.statistics.batch_s)
+    found = pairs * estimates.statistics.batch_s
+    return found_by(blocks, found) + JOIN * found_by(float(len(new) ** 2), found)
 
 
 def plan_visits(plan: Plan, estimates: Estimates) -> float:
     """Visits of a plan in a batch; 0 where it is not known how long a batch is."""
+    if estimates.statistics.batch_s <= 0:
+        return 0.0
     if isinstance(plan, Probe):
-        return math.fsum(_chain_visits(order, estimates) for order in plan.orders)
-    return math.fsum(
+        return TRACK + math.fsum(_chain_visits(order, estimates) for order in plan.orders)
+    return TRACK + math.fsum(
         join_visits(frozenset(join.left.aliases), frozenset(join.right.aliases), estimates)
         for join in joins(plan)
     )
@@ -66,7 +75,10 @@ def rebuild_visits(left: References, right: References, estimates: Estimates, an
     Sides that were themselves computed `anew` are one block.
     """
     blocks = [1.0 if side in anew else estimates.blocks(side) for side in (left, right)]
-    return found_by(blocks[0] * blocks[1], estimates.rows(left | right))
+    if not (visits := blocks[0] * blocks[1]):
+        return 0.0
+    rows = estimates.rows(left | right)
+    return found_by(visits, rows) + JOIN * found_by(1.0, rows)
 
 
 def spared_visits(state: References, estimates: Estimates) -> float:
@@ -84,5 +96,6 @@ def _chain_visits(order: tuple[str, ...], estimates: Estimates) -> float:
     reached, total = frozenset((first,)), 0.0
     for other in others:
         reached |= {other}
-        total += found_by(estimates.blocks(frozenset((other,))), per_row * estimates.rows(reached))
+        found = per_row * estimates.rows(reached)
+        total += found_by(estimates.blocks(frozenset((other,))), found) + JOIN * found_by(1.0, found)
     return total
