@@ -36,8 +36,14 @@ class MemoryPlan:
     """States that aggregates and DISTINCT alone read: partitions in memory are slices of them."""
     held: Mapping[str, int] = field(default_factory=dict)
     """By state, bytes per row that answering holds beside it."""
-    merge_bytes: int | None = None
-    """Most bytes of grouped states to merge at a time."""
+    budget: int | None = None
+    """Bytes of a site."""
+
+    def most_to_merge(self, state: str) -> int | None:
+        """Bytes of a state to merge at a time. Joins go through every piece, so that theirs are larger."""
+        if self.budget is None or state not in self.grouped:
+            return self.budget
+        return max(1, self.budget // MERGE_COPIES)
 
 
 NO_BUDGET = MemoryPlan()
@@ -53,13 +59,7 @@ def memory_plan(plans: Sequence[LocalPlan], settings: Settings) -> MemoryPlan:
         if plan.window is None or kept.state != plan.window.state
     )
     grouped = frozenset(node.state for node in _windows(plans))
-    budget = settings.memory_budget_bytes
-    return MemoryPlan(
-        joined,
-        grouped - joined,
-        held_by_state(plans),
-        max(1, budget // MERGE_COPIES) if budget else None,
-    )
+    return MemoryPlan(joined, grouped - joined, held_by_state(plans), settings.memory_budget_bytes or None)
 
 
 def held_by_state(plans: Iterable[LocalPlan]) -> dict[str, int]:

@@ -325,8 +325,7 @@ class _SlotRun:
             mine = self._partitions_in(state)
             blocks = [block for name in group if (block := opened(name)) is not None]
             span = (min(metas[n].batch for n in group), max(metas[n].last_batch for n in group))
-            most = self.task.memory.merge_bytes if state in self.task.memory.grouped else None
-            for partitions in ranges_within(blocks, mine, most):
+            for partitions in ranges_within(blocks, mine, self.task.memory.most_to_merge(state)):
                 self._merge(state, blocks, partitions, span)
 
     def _merge(
