@@ -12,7 +12,7 @@ from anabranch.adapt.attention import ENOUGH, RAREST, SOONEST, Attention, Rate
 
 
 def _looks(
-    rows: Callable[[int], int], batches: int = 64, *, busy: Callable[[int], bool] = lambda _: False
+    rows: Callable[[int], int], batches: int = 128, *, busy: Callable[[int], bool] = lambda _: False
 ) -> list[int]:
     attention, looks = Attention(), []
     for batch in range(batches):

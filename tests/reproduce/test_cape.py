@@ -59,7 +59,7 @@ def test_both_strategies_end_with_the_new_plans_rows_and_a_track_is_never_silent
 
 
 def test_what_only_the_optimizer_needs_is_timed_inside_a_run():
-    found = overhead(300, batches=4)
+    found = overhead(300, batches=12)
     assert 0 < found.sampling_s < found.sites_s
     assert 0 < found.share < 1
     assert found.changes == 0

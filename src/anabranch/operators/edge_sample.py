@@ -19,7 +19,7 @@ PROBES = 256
 """New rows that probe."""
 KEPT = 4096
 """Rows of a block to probe: they may have to be sorted, and on a key of few values each finds many."""
-BLOCKS = 3
+BLOCKS = 2
 """Sets of kept rows to probe, of all ages: a block's turn comes again and again while it is kept."""
 
 

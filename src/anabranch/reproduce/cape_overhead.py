@@ -22,6 +22,8 @@ from anabranch.sim.experiments.result import Check, Result, Table, at_most
 
 SITES = 2
 PER_WINDOW = 8
+STABLE = 2 * PER_WINDOW
+"""From this batch on: until the window is full and a window longer, states grow."""
 SHARDS = 64
 INTERVAL_US = 1_000_000
 ALLOWED = 0.05
@@ -88,15 +90,18 @@ def overhead(rows: int, *, batches: int) -> Overhead:
         settings=Settings(sites=SITES, slots=1, migration="auto", rebalance="off"),
         sharded=True,
     )
-    with timed(TrackRun, "_tell_references") as sampling, timed(PlanAdaptation, "after") as deciding:
+    with (
+        timed(TrackRun, "_tell_references", lambda run, *_: run._task.batch) as sampling,
+        timed(PlanAdaptation, "after", lambda _, batch, *__: batch) as deciding,
+    ):
         trace = run_cape(what)
     changes = sum(set(plans) != {OLD_PLAN} for plans in trace.plans)
-    return Overhead(rows, sum(trace.busy_s), sampling.seconds, deciding.seconds, changes)
+    return Overhead(rows, sum(trace.busy_s[STABLE:]), sampling.seconds, deciding.seconds, changes)
 
 
 @contextmanager
-def timed(owner: type, name: str) -> Iterator[Spent]:
-    """Time a method of a class while this lasts."""
+def timed(owner: type, name: str, batch_of: Callable[..., int]) -> Iterator[Spent]:
+    """Time a method of a class while this lasts, in batches with a stable load."""
     spent = Spent()
     method: Callable[..., Any] = getattr(owner, name)
 
@@ -105,7 +110,8 @@ def timed(owner: type, name: str) -> Iterator[Spent]:
         try:
             return method(*arguments, **more)
         finally:
-            spent.seconds += time.thread_time() - started
+            if batch_of(*arguments) >= STABLE:
+                spent.seconds += time.thread_time() - started
 
     setattr(owner, name, measured)
     try:

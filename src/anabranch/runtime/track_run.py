@@ -197,11 +197,10 @@ class TrackRun:
         """Report rows of every reference and, now and then, how they meet."""
         join = self._join_report
         in_state: dict[str, int] = {}
-        leaves = {n.state for n in self._nodes if isinstance(n, LeafNode)}
         for block in self._blocks:
-            if block.meta.state in leaves and block.partitions & self._work.partitions:
-                its = int(block.rows_of[self._mine].sum())
-                in_state[block.meta.state] = in_state.get(block.meta.state, 0) + its
+            if block.partitions & self._work.partitions:
+                state = block.meta.state
+                in_state[state] = in_state.get(state, 0) + self._rows_of(block)
         for leaf in self._nodes:
             if isinstance(leaf, LeafNode):
                 alias, new = leaf.aliases[0], self._rows.get(leaf.input)
@@ -217,6 +216,11 @@ class TrackRun:
                 probes, kept, pairs = sample_edge(edge, probing, rows, met, states.get(met.state, ()))
                 examined, found = join.edges.get(frozenset(edge.aliases), (0, 0))
                 join.edges[frozenset(edge.aliases)] = (examined + probes * kept, found + pairs)
+
+    def _rows_of(self, block: OpenBlock) -> int:
+        """Rows of the track's partitions; counted once, for most blocks stay as they are."""
+        counted = "rows", self._work.partitions
+        return block.rows.derived(counted, lambda: int(block.rows_of[self._mine].sum()))
 
     @property
     def _join_report(self) -> JoinReport:

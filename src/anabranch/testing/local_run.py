@@ -14,6 +14,7 @@ from anabranch.plan.layout import HASH
 from anabranch.plan.logical import Query, Stream
 from anabranch.runtime.batch_loop import BatchLoop, BatchSummary
 from anabranch.runtime.catalog import reconcile
+from anabranch.runtime.open_blocks import close_blocks
 from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.settings import Settings
 from anabranch.runtime.sinks import MemorySink, Sink
@@ -22,6 +23,7 @@ from anabranch.runtime.slot_task import SlotTask, run_slot
 from anabranch.runtime.steering import IsOver
 from anabranch.state import PosixStorage, Storage, newest
 from anabranch.state.fence import acquire
+from anabranch.state.layout import BLOCKS
 from anabranch.testing.local_ingest import wire_rows
 
 
@@ -46,6 +48,7 @@ class LocalRun:
     ) -> None:
         self.streams = tuple(streams)
         self.sinks: Mapping[str, Sink] = sinks or {q.name: MemorySink() for q in queries}
+        self._root = root
         self._bits = wide_hash_bits
         self._tables: Mapping[str, pa.Table] = {}
         storage = storage or PosixStorage(root)
@@ -93,6 +96,9 @@ class LocalRun:
 
     def close(self) -> None:
         self.fence.release()
+        close_blocks(
+            self._root / BLOCKS
+        )  # as the end of a worker would: files that are mapped take up the disk
 
     def _execute(self, task: SlotTask) -> list[SlotReport]:
         rows = wire_rows(
