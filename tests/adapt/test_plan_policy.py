@@ -150,7 +150,7 @@ def test_noise_of_ten_percent_never_reorders_a_plan_as_good_as_any(
         rolling.add(0, "q", report)
         known = rolling.join_statistics(0, "q", graph=asked, windows_s=windows)
         assert known is not None
-        plan = plan or best_plan(asked, known, COSTS).plan
+        plan = plan or best_plan(Estimates(asked, known), COSTS).plan
         view = PlanView(0, "q", asked, plan, known)
         state, proposals, _ = propose_plans([view], state, settings=SETTINGS, costs=COSTS)
         assert not proposals

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 SOONEST = 2
-RAREST = 32
+RAREST = 48
 """Batches from one look to the next."""
 QUIET_LOOKS = 3
 """Looks in a row without a finding after which they become rarer."""

@@ -237,7 +237,7 @@ class _Evaluation:
     def _look(self, memory: PlanMemory) -> tuple[PlanMemory, PlanProposal | None]:
         """Look for a better plan."""
         best = min(
-            (find(self._view.graph, self._view.statistics, self._costs) for find in (best_plan, best_probe)),
+            (find(self._estimates, self._costs) for find in (best_plan, best_probe)),
             key=lambda rated: rated.cost.seconds,
         )
         if not self._saves(best.cost.seconds):
@@ -264,7 +264,7 @@ class _Evaluation:
             f"{self._now:.3g} ({saving / self._now:.0%} less): {saving * horizon:.3g} s saved over "
             f"{horizon:.3g} s, for a migration of {migration.cost_s:.3g} s"
         )
-        known = self._view.graph, self._view.statistics, self._costs
+        known = self._estimates, self._costs
         names = (*ranked(*known, limit=self._settings.candidates), best_probe(*known))
         return self._proposal(
             best.plan, migration, reason, now=self._now, then=best.cost.seconds, among=names

@@ -11,8 +11,7 @@ from heapq import nsmallest
 
 from anabranch.plan.candidates import References, splits_of
 from anabranch.plan.cost import PlanCost, UnitCosts, join_work, plan_cost, probe_orders
-from anabranch.plan.estimates import Estimates, JoinStatistics
-from anabranch.plan.graph import JoinGraph
+from anabranch.plan.estimates import Estimates
 from anabranch.plan.tree import Join, Leaf, Plan, Probe
 
 
@@ -27,23 +26,23 @@ class RatedPlan:
         return f"{self.plan}: {self.cost.seconds:.3g} s per second, {self.cost.rows:.3g} rows between joins"
 
 
-def best_plan(graph: JoinGraph, statistics: JoinStatistics, costs: UnitCosts) -> RatedPlan:
+def best_plan(estimates: Estimates, costs: UnitCosts) -> RatedPlan:
     """The cheapest plan with the fewest cross products; of equal ones always the same.
 
+    >>> from anabranch.plan.estimates import JoinStatistics
+    >>> from anabranch.plan.graph import JoinGraph
     >>> graph = JoinGraph(("a", "b", "c"), (frozenset("abc"),), ())
     >>> pairs = {frozenset("ab"): 0.1, frozenset("ac"): 0.1, frozenset("bc"): 0.001}
     >>> rates, windows = dict.fromkeys("abc", 100.0), dict.fromkeys("abc", 10.0)
-    >>> str(best_plan(graph, JoinStatistics(rates, windows, pairs), UnitCosts()).plan)
+    >>> str(best_plan(Estimates(graph, JoinStatistics(rates, windows, pairs)), UnitCosts()).plan)
     '(a (b c))'
     """
-    return ranked(graph, statistics, costs, limit=1)[0]
+    return ranked(estimates, costs, limit=1)[0]
 
 
-def ranked(
-    graph: JoinGraph, statistics: JoinStatistics, costs: UnitCosts, *, limit: int = 10
-) -> tuple[RatedPlan, ...]:
+def ranked(estimates: Estimates, costs: UnitCosts, *, limit: int = 10) -> tuple[RatedPlan, ...]:
     """The cheapest plans, the best first; all of them when there are no more than `limit`."""
-    estimates = Estimates(graph, statistics)
+    graph = estimates.graph
     everyone = frozenset(graph.aliases)
     best: dict[References, list[tuple[float, Plan]]] = {
         frozenset((a,)): [(0.0, Leaf(a))] for a in graph.aliases
@@ -62,8 +61,7 @@ def ranked(
     return tuple(RatedPlan(plan, plan_cost(plan, estimates, costs)) for _, plan in best[everyone])
 
 
-def best_probe(graph: JoinGraph, statistics: JoinStatistics, costs: UnitCosts) -> RatedPlan:
+def best_probe(estimates: Estimates, costs: UnitCosts) -> RatedPlan:
     """The plan that keeps no intermediate state, with the best order for every reference."""
-    estimates = Estimates(graph, statistics)
     plan = Probe(tuple((alias, *order) for alias, order in probe_orders(estimates).items()))
     return RatedPlan(plan, plan_cost(plan, estimates, costs))

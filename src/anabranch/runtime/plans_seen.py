@@ -115,7 +115,7 @@ def _sites(query: Query, plans: tuple[str, ...], remembered: Mapping[str, Any]) 
     }
     named: dict[str, Plan] = {}
     for site, statistics in known.items():
-        asked = graph, statistics, costs
+        asked = Estimates(graph, statistics), costs
         trees = [rated.plan for rated in ranked(*asked, limit=CANDIDATES)]
         named |= {str(plan): plan for plan in (*trees, best_probe(*asked).plan, running[site])}
     found = []

@@ -196,16 +196,15 @@ class TrackRun:
     def _tell_references(self, states: States) -> None:
         """Report rows of every reference and, now and then, how they meet."""
         join = self._join_report
-        in_state: dict[str, int] = {}
+        leaves = [node for node in self._nodes if isinstance(node, LeafNode)]
+        in_state = dict.fromkeys((leaf.state for leaf in leaves), 0)
         for block in self._blocks:
-            if block.partitions & self._work.partitions:
-                state = block.meta.state
-                in_state[state] = in_state.get(state, 0) + self._rows_of(block)
-        for leaf in self._nodes:
-            if isinstance(leaf, LeafNode):
-                alias, new = leaf.aliases[0], self._rows.get(leaf.input)
-                join.new_rows[alias] = join.new_rows.get(alias, 0) + (0 if new is None else len(new))
-                join.state_rows[alias] = join.state_rows.get(alias, 0) + in_state.get(leaf.state, 0)
+            if block.meta.state in in_state and block.partitions & self._work.partitions:
+                in_state[block.meta.state] += self._rows_of(block)
+        for leaf in leaves:
+            alias, new = leaf.aliases[0], self._rows.get(leaf.input)
+            join.new_rows[alias] = join.new_rows.get(alias, 0) + (0 if new is None else len(new))
+            join.state_rows[alias] = join.state_rows.get(alias, 0) + in_state[leaf.state]
         if self._task.look is None:
             return
         from_left = (self._task.look + self._report.site) % 2
