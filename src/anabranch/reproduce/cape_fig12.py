@@ -22,8 +22,8 @@ from anabranch.sim.experiments.picture import Chart, draw
 from anabranch.sim.experiments.result import Check, Result, Spread, Table, at_most, between
 
 SECOND = 0.1
-"""From the measured 0.3 µs per rebuilt row: T_MS does not depend on it, T_PT is proportional to it, and up to
-0.12 s they cross inside the sweep (docs/experiments/cape.md)."""
+"""T_MS does not depend on it, T_PT is proportional to it: chosen so that they cross inside the sweep
+(docs/experiments/cape.md)."""
 ROWS = 20.0
 GRID_SECOND = 0.2
 """Of set 3 in the grid, where CPU time is compared with CPU time."""
