@@ -24,10 +24,10 @@ def test_dynamic_programming_finds_what_exhaustive_search_finds(data: st.DataObj
     known = data.draw(random_statistics(asked))
     found = Estimates(asked, known)
     every = sorted(plan_cost(plan, found, COSTS).seconds for plan in candidates(asked))
-    best = best_plan(Estimates(asked, known), COSTS)
+    best = best_plan(found, COSTS)
     assert best.cost.seconds == pytest.approx(every[0])
     assert best.plan in set(candidates(asked))
-    some = ranked(Estimates(asked, known), COSTS, limit=7)
+    some = ranked(found, COSTS, limit=7)
     assert [rated.cost.seconds for rated in some] == pytest.approx(every[:7])
     assert len({str(rated.plan) for rated in some}) == len(some)
 
@@ -39,10 +39,8 @@ def test_the_most_selective_pair_goes_first() -> None:
 
 def test_a_bushy_plan_is_found_where_it_is_best() -> None:
     asked = graph("abcd", ["ab", "bc", "cd"])
-    assert (
-        str(best_plan(Estimates(asked, statistics(asked, ab=1e-4, cd=1e-4, bc=0.5)), COSTS).plan)
-        == "((a b) (c d))"
-    )
+    known = Estimates(asked, statistics(asked, ab=1e-4, cd=1e-4, bc=0.5))
+    assert str(best_plan(known, COSTS).plan) == "((a b) (c d))"
 
 
 def test_a_stream_that_falls_silent_goes_first() -> None:

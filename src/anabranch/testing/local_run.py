@@ -96,9 +96,7 @@ class LocalRun:
 
     def close(self) -> None:
         self.fence.release()
-        close_blocks(
-            self._root / BLOCKS
-        )  # as the end of a worker would: files that are mapped take up the disk
+        close_blocks(self._root / BLOCKS)  # files that are mapped take up the disk
 
     def _execute(self, task: SlotTask) -> list[SlotReport]:
         rows = wire_rows(
