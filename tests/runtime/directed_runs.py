@@ -16,12 +16,12 @@ from anabranch.adapt.tracks import Migration, Track, Tracks
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
 from anabranch.plan.logical import Query
 from anabranch.plan.migration_cost import Strategy
-from anabranch.runtime import open_blocks
 from anabranch.runtime.adaptation import Adaptation
 from anabranch.runtime.admission import OPEN, Admission
 from anabranch.runtime.settings import Settings
 from anabranch.runtime.sinks import MemorySink
 from anabranch.runtime.steering import Steering
+from anabranch.testing.crash_scenario import forget_processes_memory
 from anabranch.testing.generated import Batch
 from anabranch.testing.local_run import LocalRun
 from anabranch.testing.oracle_check import accepted_rows, check_rows, expected_rows, scratch
@@ -49,10 +49,11 @@ class Boundary:
     sites: int | None = None
 
 
-def joined(*aliases: str, name: str = "q", window: int = WINDOW) -> Query:
-    """An equi-join of some of the streams on one key."""
+def joined(*aliases: str, name: str = "q", window: int | None = WINDOW) -> Query:
+    """An equi-join of some of the streams on one key; without a window it is for ever."""
     first, *others = aliases
-    sources = ", ".join(f"{a} [RANGE {window} MICROSECONDS]" for a in aliases)
+    length = "UNBOUNDED" if window is None else f"{window} MICROSECONDS"
+    sources = ", ".join(f"{a} [RANGE {length}]" for a in aliases)
     where = " AND ".join(f"{first}.k = {other}.k" for other in others)
     outputs = ", ".join(f"{a}.id AS {a}" for a in aliases)
     (query,) = bind(STREAMS, **{name: f"SELECT {outputs} FROM {sources} WHERE {where}"})
@@ -159,7 +160,7 @@ def run_directed(
         for number, batch in enumerate(batches):
             if number in restarts:
                 run.close()
-                open_blocks._opened.clear()
+                forget_processes_memory()
                 again, others = restarts[number]
                 run = LocalRun(root, STREAMS, again, sinks=sinks, settings=others)
             before = sinks[queries[0].name].table().num_rows

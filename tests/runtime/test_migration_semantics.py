@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.runtime.directed_runs import (
@@ -33,11 +34,13 @@ from tests.runtime.directed_runs import (
 from tests.runtime.nasty_runs import bind, rows
 
 from anabranch.adapt.tracks import EVERY
+from anabranch.errors import ConfigError
 from anabranch.exchange.partition_map import PARTITIONS
 from anabranch.plan.logical import Query
 from anabranch.plan.migration_cost import Strategy
 from anabranch.runtime.settings import Settings
 from anabranch.testing.generated import Batch
+from anabranch.testing.local_run import LocalRun
 
 THREE, FOUR = joined("a", "b", "c"), joined("a", "b", "c", "d")
 STEADY = steady_batches(9)
@@ -187,6 +190,22 @@ def test_every_batch_gives_results_while_parallel_tracks_run() -> None:
         told = check_directed([THREE], STEADY, boundaries, settings=TWO_SLOTS)
         assert any(t.ending for t in told.tracks)
         assert told.added == undisturbed.added, "no result comes a batch later"
+
+
+def test_partitions_of_a_join_whose_rows_never_leave_move_with_their_state() -> None:
+    for_ever = joined("a", "b", "c", name="for_ever", window=None)
+    differ = Boundary(tuple(replace(migration(BC_A, MS, site=1), query=q) for q in ("q", "for_ever")))
+    told = check_directed([THREE, for_ever], STEADY, {0: differ, 2: swapped(PT)})
+    assert {t.query for n in range(len(STEADY)) for t in told.ending(n)} == {"q"}
+    assert not told.tracks[-1].ending
+
+
+def test_a_parallel_track_of_a_join_whose_rows_never_leave_is_refused(tmp_path: Path) -> None:
+    run = LocalRun(tmp_path, STREAMS, [joined("a", "b", "c", window=None)], settings=TWO_SITES)
+    with pytest.raises(ConfigError, match=r"would not end.*moving_state"):
+        run.loop.migrate("q", BC_A, strategy="parallel_track")
+    run.loop.migrate("q", BC_A, strategy="moving_state")
+    run.close()
 
 
 # --- restarts, queries that come and go, steps without rows ---------------------------------------

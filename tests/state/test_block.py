@@ -9,7 +9,6 @@ import pytest
 from tests.state.samples import sample_block, sample_table
 
 from anabranch.state.block import map_block, unique_part, write_block
-from anabranch.state.block_cache import BlockCache, open_block
 from anabranch.state.errors import CorruptionError, InvalidNameError
 
 
@@ -28,7 +27,7 @@ def test_a_block_reads_back_as_one_equal_batch(tmp_path: Path) -> None:
         max_deadline=20,
         partitions=[(4, 400), (2, 0), (1, 600)],
     )
-    assert open_block(tmp_path, meta).equals(table.combine_chunks().to_batches()[0])
+    assert map_block(tmp_path, meta).equals(table.combine_chunks().to_batches()[0])
     assert (tmp_path / meta.name).stat().st_size == meta.bytes
     assert meta.name.startswith("orders_payments-b0000000012-s003-77-")
     assert (meta.rows, meta.batch, meta.last_batch, meta.max_deadline) == (1000, 12, 12, 20)
@@ -64,8 +63,8 @@ def test_a_leaf_block_has_its_largest_time_as_deadline(tmp_path: Path) -> None:
 )
 def test_any_arrow_data_survives(tmp_path: Path, table: pa.Table) -> None:
     meta = write_block(tmp_path, table, state="s", batch=0, slot=0, unique="u", min_ts=0, max_ts=0)
-    assert open_block(tmp_path, meta).to_pylist() == table.to_pylist()
-    assert open_block(tmp_path, meta).schema == table.schema
+    assert map_block(tmp_path, meta).to_pylist() == table.to_pylist()
+    assert map_block(tmp_path, meta).schema == table.schema
 
 
 def test_an_open_block_is_mapped_and_not_copied(tmp_path: Path) -> None:
@@ -94,7 +93,7 @@ def test_two_runs_of_one_task_never_share_a_name(tmp_path: Path) -> None:
 def test_sites_that_share_nothing_have_folders_of_their_own(tmp_path: Path) -> None:
     meta = sample_block(tmp_path, folder="site-3")
     assert meta.name.startswith("site-3/")
-    assert open_block(tmp_path, meta).num_rows == meta.rows
+    assert map_block(tmp_path, meta).num_rows == meta.rows
     with pytest.raises(InvalidNameError):
         sample_block(tmp_path, folder="../elsewhere")
 
@@ -102,14 +101,14 @@ def test_sites_that_share_nothing_have_folders_of_their_own(tmp_path: Path) -> N
 def test_a_manifest_cannot_make_us_open_a_file_elsewhere(tmp_path: Path) -> None:
     meta = dataclasses.replace(sample_block(tmp_path), name="../secret.arrow")
     with pytest.raises(InvalidNameError):
-        open_block(tmp_path, meta)
+        map_block(tmp_path, meta)
 
 
 def test_a_missing_block_is_an_error_that_names_the_file_and_the_way_out(tmp_path: Path) -> None:
     meta = sample_block(tmp_path)
     (tmp_path / meta.name).unlink()
     with pytest.raises(CorruptionError) as caught:
-        open_block(tmp_path, meta)
+        map_block(tmp_path, meta)
     assert meta.name in str(caught.value)
     assert f"expected {meta.bytes} bytes, found no file" in str(caught.value)
     assert "restore the checkpoint" in str(caught.value)
@@ -119,30 +118,4 @@ def test_a_missing_block_is_an_error_that_names_the_file_and_the_way_out(tmp_pat
 def test_a_wrong_row_count_is_an_error(tmp_path: Path) -> None:
     meta = dataclasses.replace(sample_block(tmp_path, rows=50), rows=51)
     with pytest.raises(CorruptionError, match="expected 51 rows in one batch, found 50 rows"):
-        open_block(tmp_path, meta)
-
-
-def test_a_block_is_verified_once_per_cache_and_again_for_another_description(tmp_path: Path) -> None:
-    meta = sample_block(tmp_path)
-    cache = BlockCache(tmp_path)
-    opened = cache.open(meta)
-    (tmp_path / meta.name).rename(tmp_path / "gone")
-    assert cache.open(meta) is opened
-    with pytest.raises(CorruptionError):
-        cache.open(dataclasses.replace(meta, checksum="f" * 16))
-    with pytest.raises(CorruptionError):
-        BlockCache(tmp_path).open(meta)
-
-
-def test_a_cache_forgets_what_is_not_retained_and_the_least_recently_used(tmp_path: Path) -> None:
-    metas = [sample_block(tmp_path, seed=seed) for seed in range(4)]
-    cache = BlockCache(tmp_path, limit=3)
-    for meta in metas[:3]:
-        cache.open(meta)
-    first = cache.open(metas[0])
-    cache.open(metas[3])  # pushes out the second
-    assert len(cache) == 3
-    assert cache.open(metas[0]) is first
-    cache.retain({metas[0].name})
-    assert len(cache) == 1
-    assert cache.open(metas[0]) is first
+        map_block(tmp_path, meta)

@@ -14,7 +14,7 @@ or site: states that both plans have stay as they are, the others are rebuilt in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -155,14 +155,28 @@ class Tracks:
                 tracks = replace(tracks._rebuilding(track, change.plan), ending=ending)
         return tracks
 
-    def moved(self, before: PartitionMap, after: PartitionMap, strategy: Strategy, batch: int) -> Tracks:
-        """These tracks when partitions change sites before batch `batch`."""
+    def moved(
+        self,
+        before: PartitionMap,
+        after: PartitionMap,
+        strategy: Strategy,
+        batch: int,
+        unending: Collection[str] = (),
+    ) -> Tracks:
+        """These tracks when partitions change sites before batch `batch`.
+
+        Parameters
+        ----------
+        unending
+            Queries whose old rows never leave, so that a parallel track would not end: their state is moved.
+        """
         tracks = self._with_sites(before, after)
         for (source, target), mask in moves_between(before, after).items():
             for query in self.plans:
+                how = Strategy.MOVING_STATE if query in unending else strategy
                 for track in self.newest(query, source, mask):
                     here = replace(track, site=min(source, after.sites - 1))  # its own may be gone
-                    tracks = tracks._succeed(here, tracks.plans[query][target], strategy, batch)
+                    tracks = tracks._succeed(here, tracks.plans[query][target], how, batch)
         return tracks
 
     def shipping(self, before: PartitionMap, after: PartitionMap) -> Tracks:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from anabranch.adapt.tracks import Partitions, bits
 from anabranch.exchange.partition_map import PARTITIONS
 from anabranch.operators.rows import RowSet, rows_in
-from anabranch.state.block import BlockMeta
-from anabranch.state.block_cache import block_cache, open_block
+from anabranch.state.block import BlockMeta, map_block
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,26 @@ class OpenBlock:
     """Rows by partition."""
 
 
-_opened: dict[str, OpenBlock] = {}
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What this process has open of one directory.
+
+    Dropping a block here unmaps it once nobody holds its arrays; a file that is mapped takes up the disk
+    even after it was deleted.
+    """
+
+    blocks: dict[str, OpenBlock] = field(default_factory=dict)
+    verified: dict[str, str] = field(default_factory=dict)
+    """Checksums of blocks that were verified: mapped again, they need not be."""
+
+    def retain(self, names: Collection[str]) -> None:
+        """Forget what is not in `names`."""
+        for name in self.verified.keys() - names:
+            del self.verified[name]
+            self.blocks.pop(name, None)
+
+
+_opened: dict[Path, _Opened] = {}
 
 
 def open_blocks(
@@ -36,35 +55,50 @@ def open_blocks(
     ----------
     sparing
         Open them without bringing all of them into memory.
+
+    Raises
+    ------
+    CorruptionError
+        A file is missing or is not what was written.
     """
-    for name in _opened.keys() - {b.name for b in blocks}:
-        del _opened[name]
     mine = bits(np.flatnonzero(partitions))
+    known = _opened_of(directory)
+    known.retain({b.name for b in blocks})
     by_state: dict[str, list[OpenBlock]] = {}
     for meta in blocks:
-        block = _opened.get(meta.name)
+        block = known.blocks.get(meta.name)
         if block is None or block.meta.partitions != meta.partitions:
             found = bits(p for p, _ in meta.partitions)
             if not found & mine:
-                _opened.pop(meta.name, None)  # what it had of ours was discarded: nothing to compact
+                known.blocks.pop(meta.name, None)  # what it had of ours was discarded: nothing to compact
                 continue
-            block = _opened[meta.name] = _open(directory, meta, found, sparing=sparing)
+            checked = known.verified.get(meta.name) == meta.checksum
+            rows = map_block(directory, meta, checked=checked, sparing=sparing)
+            known.verified[meta.name] = meta.checksum
+            block = known.blocks[meta.name] = _open(meta, rows, found)
         if block.meta.state != meta.state:
-            block = _opened[meta.name] = replace(block, meta=meta)
+            block = known.blocks[meta.name] = replace(block, meta=meta)
         if block.partitions & mine:
             by_state.setdefault(meta.state, []).append(block)
     return by_state
 
 
-def opened(name: str) -> OpenBlock | None:
-    """A block that is open."""
-    return _opened.get(name)
+def opened(directory: Path) -> Mapping[str, OpenBlock]:
+    """Blocks of a directory that are open, by name."""
+    return _opened_of(directory).blocks
 
 
 def close_blocks(directory: Path) -> None:
-    """Keep nothing open, so that nothing stays in memory."""
-    _opened.clear()
-    block_cache(directory).unmap()
+    """Keep nothing of a directory open, so that nothing stays in memory."""
+    _opened_of(directory).blocks.clear()
+
+
+def _opened_of(directory: Path) -> _Opened:
+    if directory not in _opened:
+        for gone in [other for other in _opened if not other.exists()]:
+            del _opened[gone]
+        _opened[directory] = _Opened()
+    return _opened[directory]
 
 
 def mask_of(partitions: Partitions) -> np.ndarray:
@@ -73,10 +107,9 @@ def mask_of(partitions: Partitions) -> np.ndarray:
     return np.unpackbits(packed, bitorder="little").astype(np.bool_)
 
 
-def _open(directory: Path, meta: BlockMeta, partitions: Partitions, *, sparing: bool) -> OpenBlock:
+def _open(meta: BlockMeta, rows: pa.RecordBatch, partitions: Partitions) -> OpenBlock:
     rows_of = np.zeros(PARTITIONS, dtype=np.int64)
     rows_of[[p for p, _ in meta.partitions]] = [n for _, n in meta.partitions]
-    rows = open_block(directory, meta, sparing=sparing)
     if rows_of.sum() < meta.rows:  # some of its partitions were discarded
         rows = rows_in(rows, rows_of > 0)
     return OpenBlock(meta, RowSet(rows), partitions, rows_of)

@@ -5,6 +5,7 @@ All judgement is in `adapt` and `plan`; this drives those objects on Spark.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -66,6 +67,12 @@ class PlanAdaptation:
     def copy_row_s(self) -> float:
         """Seconds to copy a row of state, at each end, as far as it was observed."""
         return self._copy_s / self._copied_rows / 2 if self._copied_rows else USUAL_COPY_S
+
+    @property
+    def unending(self) -> frozenset[str]:
+        """Joins with a window that no row ever leaves."""
+        windows = {name: window_seconds(r.query).values() for name, r in self._queries.items()}
+        return frozenset(name for name, spans in windows.items() if math.inf in spans)
 
     def look(self, batch: int) -> int | None:
         """The number of the look at how streams meet that is due in a batch; None when none is."""

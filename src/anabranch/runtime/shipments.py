@@ -12,7 +12,7 @@ sent as well, from the file of their owner.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -44,13 +44,12 @@ class Shipment:
     blocks: Mapping[str, Partitions]
     batches: tuple[int, int]
 
-    def pack(self, opened: Callable[[str], OpenBlock | None]) -> list[pa.RecordBatch]:
+    def pack(self, opened: Mapping[str, OpenBlock]) -> list[pa.RecordBatch]:
         """Cut the slices out of their blocks: the sender's work."""
         pieces = []
         for name, partitions in self.blocks.items():
-            block = opened(name)
-            assert block is not None, f"{name} has rows of this slot, but is not open"
-            pieces.append(rows_in(block.rows.batch, mask_of(partitions)))
+            assert name in opened, f"{name} has rows of this slot, but is not open"
+            pieces.append(rows_in(opened[name].rows.batch, mask_of(partitions)))
         return pieces
 
 

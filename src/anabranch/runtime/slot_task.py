@@ -110,6 +110,7 @@ class _SlotRun:
             reduce(or_, (w.partitions for site in self.sites for w in task.work[site]), 0)
         )
         """Partitions of this slot, and those of others on which tracks of its sites end."""
+        self._blocks_at = task.checkpoint / BLOCKS
         self._laps = Laps(self.report.seconds)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> SlotReport:
@@ -120,7 +121,7 @@ class _SlotRun:
         self.report.streams = arrivals.streams
         self._laps.mark("sort")
         spilled = bool(self.task.admission.spilled)
-        old = open_blocks(self.task.checkpoint / BLOCKS, self.task.blocks, self.at_work, sparing=spilled)
+        old = open_blocks(self._blocks_at, self.task.blocks, self.at_work, sparing=spilled)
         new, waiting = self._admit(new, old)
         self._laps.mark("open")
         kept = self._evaluate(new, old)
@@ -132,7 +133,7 @@ class _SlotRun:
         self._laps.mark("write blocks")
         self._compact()
         if spilled:  # keep no more mapped than the sites may work on
-            close_blocks(self.task.checkpoint / BLOCKS)
+            close_blocks(self._blocks_at)
         self._laps.mark("compact")
         if arrivals.dead:
             name = f"dead-b{self.task.batch:010d}-s{self.slot:03d}-{self.unique}.parquet"
@@ -224,7 +225,7 @@ class _SlotRun:
             if shipment.target != report.site:
                 continue
             started = time.thread_time()
-            pieces = shipment.pack(opened)
+            pieces = shipment.pack(opened(self._blocks_at))
             seconds = time.thread_time() - started
             packing_s += seconds
             self.report.packing_s[shipment.source] = self.report.packing_s.get(shipment.source, 0.0) + seconds
@@ -293,7 +294,7 @@ class _SlotRun:
         partitions = partition_counts(int64s(rows, HASH))
         self.report.blocks.append(
             write_block(
-                self.task.checkpoint / BLOCKS,
+                self._blocks_at,
                 rows,
                 state=state,
                 batch=first,
@@ -323,7 +324,8 @@ class _SlotRun:
         for group in self.task.merges:
             state = metas[group[0]].state
             mine = self._partitions_in(state)
-            blocks = [block for name in group if (block := opened(name)) is not None]
+            known = opened(self._blocks_at)
+            blocks = [known[name] for name in group if name in known]
             span = (min(metas[n].batch for n in group), max(metas[n].last_batch for n in group))
             for partitions in ranges_within(blocks, mine, self.task.memory.most_to_merge(state)):
                 self._merge(state, blocks, partitions, span)

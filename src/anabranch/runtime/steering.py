@@ -83,6 +83,11 @@ class Steering:
             raise ConfigError(f"there is no join {query!r}: choose from {', '.join(tracks.plans)}")
         if strategy not in list(Strategy):
             raise ConfigError(f"strategy {strategy!r}: choose from {', '.join(Strategy)}")
+        if strategy == Strategy.PARALLEL_TRACK and query in self._plans.unending:
+            raise ConfigError(
+                f"{query!r} has a window [RANGE UNBOUNDED], whose rows never leave: a parallel track would "
+                "not end. Use strategy 'moving_state', or give the window a length"
+            )
         known = parse_plan(tracks.plans[query][0]).aliases
         try:
             tree = parse_plan(plan)
@@ -96,7 +101,7 @@ class Steering:
         self, tracks: Tracks, before: PartitionMap, after: PartitionMap, strategy: Strategy, batch: int
     ) -> Tracks:
         """The tracks once partitions have changed sites."""
-        tracks = tracks.moved(before, after, strategy, batch)
+        tracks = tracks.moved(before, after, strategy, batch, self._plans.unending)
         return tracks.shipping(before, after) if self.settings.isolation == "per_site" else tracks
 
     def after(

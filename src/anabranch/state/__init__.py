@@ -1,7 +1,6 @@
 """Durable state: immutable blocks, one manifest per step, one writer."""
 
 from anabranch.state.block import BlockMeta, map_block, unique_part, write_block
-from anabranch.state.block_cache import BlockCache, block_cache, open_block
 from anabranch.state.compaction import plan_compaction
 from anabranch.state.errors import (
     CheckpointInUseError,
@@ -41,7 +40,6 @@ __all__ = [
     "DROP_ALL",
     "KEEP_ALL",
     "NO_PARENT",
-    "BlockCache",
     "BlockMeta",
     "CheckpointInUseError",
     "CorruptionError",
@@ -63,7 +61,6 @@ __all__ = [
     "UnsupportedVersionError",
     "WindowRef",
     "acquire",
-    "block_cache",
     "collect_garbage",
     "describe",
     "digest",
@@ -77,7 +74,6 @@ __all__ = [
     "map_block",
     "may_drop",
     "newest",
-    "open_block",
     "plan_compaction",
     "publish",
     "recover",

@@ -124,7 +124,7 @@ def write_block(
 def map_block(
     directory: Path, meta: BlockMeta, *, checked: bool = False, sparing: bool = False
 ) -> pa.RecordBatch:
-    """Memory-map a block after checking it byte for byte; `open_block` remembers that it did.
+    """Memory-map a block after checking it byte for byte.
 
     The checksum comes before Arrow sees the file: Arrow's format has none, and most flipped
     bits would read back as other values.

@@ -33,14 +33,13 @@ from anabranch.language.flow import bind_query
 from anabranch.language.oracle_sql import oracle_sql, oracle_table
 from anabranch.plan.layout import HASH
 from anabranch.plan.logical import Column, Query, Stream
-from anabranch.runtime import batch_loop, open_blocks
+from anabranch.runtime import batch_loop, guest_rows, open_blocks
 from anabranch.runtime.batch_loop import BatchSummary
 from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.settings import Settings
 from anabranch.runtime.sinks import ParquetSink
 from anabranch.runtime.slot_task import SlotTask, run_slot
 from anabranch.runtime.staging import DEAD_LETTERS
-from anabranch.state.block_cache import _caches
 from anabranch.testing.disk_faults import Disk, DiskFault, failing_disk
 from anabranch.testing.faults import SimulatedCrash
 from anabranch.testing.local_ingest import wire_rows
@@ -370,9 +369,9 @@ def scratch(name: str) -> Iterator[Path]:
 
 
 def forget_processes_memory() -> None:
-    """Drop what a new process would not have: opened blocks."""
+    """Drop what a new process would not have: open blocks, and what was put together from them."""
     open_blocks._opened.clear()
-    _caches.clear()
+    guest_rows._gathered.clear()
 
 
 def _dead_id(text: str) -> int:

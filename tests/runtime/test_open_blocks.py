@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.state.samples import sample_block
+
+from anabranch.exchange.partition_map import PARTITIONS
+from anabranch.runtime.open_blocks import close_blocks, open_blocks, opened
+from anabranch.state.block import BlockMeta
+from anabranch.state.errors import CorruptionError
+
+ALL = np.ones(PARTITIONS, dtype=np.bool_)
+
+
+def block(directory: Path, seed: int = 0) -> BlockMeta:
+    directory.mkdir(exist_ok=True)
+    return sample_block(directory, seed=seed, partitions=[(0, 50)])
+
+
+def mapped(directory: Path) -> set[str]:
+    """Names of the files that this process has mapped, those that were deleted among them."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    paths = [line.split(maxsplit=5)[5].removesuffix(" (deleted)") for line in lines if str(directory) in line]
+    return {Path(path).name for path in paths}
+
+
+def test_a_block_stays_open_until_the_manifest_has_it_no_more(tmp_path: Path) -> None:
+    old, new = block(tmp_path, 1), block(tmp_path, 2)
+    rows = open_blocks(tmp_path, [old, new], ALL)["orders"][1].rows
+    assert mapped(tmp_path) == {old.name, new.name}
+    (tmp_path / old.name).unlink()
+    assert open_blocks(tmp_path, [new], ALL)["orders"][0].rows is rows
+    assert mapped(tmp_path) == {new.name}
+
+
+def test_sessions_that_share_a_worker_keep_what_they_have_open(tmp_path: Path) -> None:
+    mine, others = tmp_path / "mine", tmp_path / "others"
+    my_block, their_block = block(mine), block(others)
+    rows = open_blocks(mine, [my_block], ALL)["orders"][0].rows
+    open_blocks(others, [their_block], ALL)
+    assert open_blocks(mine, [my_block], ALL)["orders"][0].rows is rows
+
+
+def test_the_files_of_a_checkpoint_that_is_gone_are_let_go_when_another_begins(tmp_path: Path) -> None:
+    ended, next_one = tmp_path / "ended", tmp_path / "next"
+    open_blocks(ended, [block(ended)], ALL)
+    shutil.rmtree(ended)
+    assert mapped(ended)
+    open_blocks(next_one, [block(next_one)], ALL)
+    assert not mapped(ended)
+
+
+def test_a_block_that_was_verified_is_mapped_again_without_reading_it(tmp_path: Path) -> None:
+    meta = block(tmp_path)
+    path = tmp_path / meta.name
+    open_blocks(tmp_path, [meta], ALL)
+    close_blocks(tmp_path)
+    assert not opened(tmp_path)
+    assert not mapped(tmp_path)
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    path.chmod(0o644)
+    path.write_bytes(damaged)
+    assert open_blocks(tmp_path, [meta], ALL)
+    open_blocks(tmp_path, [], ALL)  # forgotten, with what was known of it
+    with pytest.raises(CorruptionError, match="checksum"):
+        open_blocks(tmp_path, [meta], ALL)
