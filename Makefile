@@ -16,7 +16,7 @@ $(READY): pyproject.toml scripts/setup.sh
 	scripts/setup.sh $(VENV)
 	@touch $@
 
-demo: $(READY) ## Two minutes: an auction, two continuous queries, checked and timed
+demo: $(READY) ## Two minutes: two continuous queries, checked and timed, and a load that shifts
 	$(BIN)/anabranch demo
 
 test: lint unit ## Everything a change must pass

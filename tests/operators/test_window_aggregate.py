@@ -177,7 +177,7 @@ def test_a_thousand_rows_of_one_time_are_in_each_others_windows() -> None:
 
 def test_the_quota_ends_a_step_that_folds_too_much() -> None:
     plan = plan_of("SELECT COUNT(*) AS n FROM s [NOW] GROUP BY k", "bigint")
-    with pytest.raises(QuotaExceeded, match="query 'q' folded more than 5 ranges"):
+    with pytest.raises(QuotaExceeded, match="query 'q' looked into more than 5 ranges"):
         results(plan, [block(plan, [(1, t, 1) for t in range(6)])], quota=5)
 
 

@@ -1,4 +1,4 @@
-"""`anabranch demo`: an auction, two continuous queries, checked and timed in about two minutes."""
+"""`anabranch demo`: an auction, two continuous queries, checked and timed, then a load that shifts."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from anabranch.cli.auction_flow import AUCTION_WINDOW, BID_WINDOW, TWO_WAY, auction_flow
+from anabranch.cli.demo_shift import WrongResults, show_shift
 from anabranch.cli.figures import count, duration
 from anabranch.cli.flow_file import read_flow
 from anabranch.cli.follow import follow
@@ -21,7 +22,6 @@ from anabranch.cli.spark_start import start_spark
 from anabranch.cli.stop_request import StopRequest
 from anabranch.cli.telling import Debug, InputError, telling
 from anabranch.cli.views import choose_view
-from anabranch.errors import AnabranchError
 from anabranch.plan.logical import Flow
 
 if TYPE_CHECKING:
@@ -34,10 +34,6 @@ BIDS_PER_BATCH = 50_000
 BATCHES = 16
 
 
-class WrongResults(AnabranchError):
-    """The demo's results are not those of DuckDB."""
-
-
 def demo(
     directory: Annotated[
         Path | None, typer.Option("--dir", help="Where to put the files; a temporary directory by default.")
@@ -46,7 +42,10 @@ def demo(
     batches: Annotated[int, typer.Option(help="Micro-batches.", min=5)] = BATCHES,
     debug: Debug = False,
 ) -> None:
-    """See it work: an auction, two continuous queries, checked against DuckDB and timed beside Spark."""
+    """See it work: an auction, two continuous queries, checked against DuckDB and timed beside Spark,
+
+    then a join that adapts while its load shifts.
+    """
     began = time.perf_counter()
     with telling(debug=debug):
         console = Console()
@@ -67,6 +66,7 @@ def demo(
             raise typer.Exit(130)
         _check(console, flow, workload, folder)
         _compare_speed(console, spark, workload, folder, ours)
+        show_shift(console, spark, folder, rows=bids // 5, batches=batches * 3 // 2)
         _say_what_next(console, folder, time.perf_counter() - began)
 
 

@@ -13,17 +13,15 @@ Above a join the rows are its results, each of which has a deadline of its own (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.exchange.partition_map import PARTITIONS, partition_of
 from anabranch.operators.aggregate_results import Accumulators, result_of, summaries_of
 from anabranch.operators.alive_results import Instants, fold_alive
-from anabranch.operators.column_codes import Flags
 from anabranch.operators.expressions import filter_rows, project
-from anabranch.operators.final_rows import CHUNK_ROWS, Emission, FinalRows, final_rows, time_range
+from anabranch.operators.final_rows import CHUNK_ROWS, FinalRows, time_range
 from anabranch.operators.gathered_groups import (
     GatheredGroups,
     gather_groups,
@@ -31,57 +29,21 @@ from anabranch.operators.gathered_groups import (
     shared_hashes,
 )
 from anabranch.operators.order import Int64s
-from anabranch.operators.rows import RowSet
+from anabranch.operators.partial_aggregate import Summary
 from anabranch.operators.window_bounds import Ranges, window_bounds
-from anabranch.operators.window_join import QuotaExceeded
-from anabranch.plan.aggregate import WindowNode, aggregate_column
-from anabranch.plan.logical import Query
+from anabranch.operators.window_grouping import WindowGrouping
+from anabranch.plan.aggregate import aggregate_column
 
 
-class WindowAggregate:
-    """One query's aggregates at one site, for one step.
+class WindowAggregate(WindowGrouping):
+    """One query's aggregates at one site, for one step."""
 
-    Parameters
-    ----------
-    query, node
-        The query and its compiled grouping.
-    blocks
-        Rows kept from earlier batches; some may belong to other sites.
-    emission
-        Which rows are final.
-    owned
-        Whether each partition belongs to the site.
-    emit
-        Takes each table of results.
-    quota
-        Most ranges of blocks that a step may fold.
-    """
-
-    def __init__(
-        self,
-        query: Query,
-        node: WindowNode,
-        *,
-        blocks: Sequence[RowSet],
-        emission: Emission,
-        owned: Flags,
-        emit: Callable[[pa.Table], None],
-        quota: int,
-    ) -> None:
-        self._query = query
-        self._node = node
-        self._blocks = blocks
-        self._emission = emission
-        self._owned = owned
-        self._emit = emit
-        self._quota = quota
-        self._summaries = dict.fromkeys(s for a in node.aggregates for s in summaries_of(a))
-        self.kept: dict[str, pa.RecordBatch] = {}
-        self.pairs = 0
-        self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
+    @cached_property
+    def _summaries(self) -> tuple[Summary, ...]:
+        return tuple(dict.fromkeys(s for a in self._node.aggregates for s in summaries_of(a)))
 
     def run(self) -> None:
-        rows = final_rows(self._blocks, self._emission, self._owned)
+        rows = self._final_rows()
         for start in range(0, 0 if rows is None else len(rows), CHUNK_ROWS):
             assert rows is not None
             self._answer(rows.at(slice(start, start + CHUNK_ROWS)))
@@ -132,19 +94,6 @@ class WindowAggregate:
         for summary, accumulator in known.items():
             summary.fold(rows.blocks[0], ranges, accumulator)
         return known
-
-    def _charge(self, rows: FinalRows) -> None:
-        folded = np.bincount(partition_of(rows.hashes), minlength=PARTITIONS)
-        self.pairs_by_partition += folded * len(rows.blocks)
-        self._charge_pairs(len(rows) * len(rows.blocks))
-
-    def _charge_pairs(self, pairs: int) -> None:
-        self.pairs += pairs
-        if self.pairs > self._quota:
-            raise QuotaExceeded(
-                f"query {self._query.name!r} folded more than {self._quota:,} ranges in one batch at one "
-                "site: filter its rows in WHERE, or raise quota_pairs"
-            )
 
     def _emit_results(self, rows: FinalRows, known: Accumulators, which: Int64s | None = None) -> None:
         """Emit a result per row; `which` are the windows of the rows, where these share windows."""

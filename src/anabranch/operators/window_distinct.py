@@ -7,60 +7,26 @@ Of equal rows with equal times one is a result, and which one cannot be seen: al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 import pyarrow as pa
 
-from anabranch.exchange.partition_map import PARTITIONS, partition_of
 from anabranch.operators.alive_results import none_before
 from anabranch.operators.column_codes import Flags
 from anabranch.operators.expressions import project
-from anabranch.operators.final_rows import Emission, FinalRows, final_rows
+from anabranch.operators.final_rows import FinalRows
 from anabranch.operators.gathered_groups import gather_groups, shared_hashes
-from anabranch.operators.rows import RowSet
 from anabranch.operators.window_bounds import window_bounds
-from anabranch.operators.window_join import QuotaExceeded
-from anabranch.plan.aggregate import WindowNode
-from anabranch.plan.logical import Query
+from anabranch.operators.window_grouping import WindowGrouping
 
 
-class WindowDistinct:
-    """One query's DISTINCT at one site, for one step; parameters as of `WindowAggregate`."""
-
-    def __init__(
-        self,
-        query: Query,
-        node: WindowNode,
-        *,
-        blocks: Sequence[RowSet],
-        emission: Emission,
-        owned: Flags,
-        emit: Callable[[pa.Table], None],
-        quota: int,
-    ) -> None:
-        self._query = query
-        self._node = node
-        self._blocks = blocks
-        self._emission = emission
-        self._owned = owned
-        self._emit = emit
-        self._quota = quota
-        self.kept: dict[str, pa.RecordBatch] = {}
-        self.pairs = 0
-        self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
+class WindowDistinct(WindowGrouping):
+    """One query's DISTINCT at one site, for one step."""
 
     def run(self) -> None:
-        rows = final_rows(self._blocks, self._emission, self._owned)
+        rows = self._final_rows()
         if rows is None:
             return
-        self.pairs = len(rows)
-        self.pairs_by_partition += np.bincount(partition_of(rows.hashes), minlength=PARTITIONS)
-        if self.pairs > self._quota:
-            raise QuotaExceeded(
-                f"query {self._query.name!r} examined more than {self._quota:,} rows in one batch at one "
-                "site: filter its rows in WHERE, or raise quota_pairs"
-            )
+        self._charge(rows)
         shared = np.isin(rows.hashes, shared_hashes(rows, self._node))
         if shared.any():
             self._emit_first(gather_groups(rows.at(shared), self._node).rows)

@@ -116,7 +116,6 @@ def _aggregates(kinds: Sequence[str]) -> list[str]:
 def aggregate_cases(draw: st.DrawFn) -> AggregateCase:
     """A whole session, with a join now and then."""
     declared = draw(streams())
-    by_name = {s.name: s for s in declared}
     text = st.sampled_from(declared).flatmap(lambda s: aggregate_texts(s) | distinct_texts(s))
     texts = draw(st.lists(text, min_size=1, max_size=3))
     if draw(st.booleans()):
@@ -124,8 +123,17 @@ def aggregate_cases(draw: st.DrawFn) -> AggregateCase:
         texts.append(
             f"SELECT a.id AS a, b.id AS b FROM {a} [NOW] a, {b} [RANGE 4 MICROSECONDS] b WHERE a.id = b.id"
         )
+    return draw(sessions_of(declared, texts, sizes=(24, 16, 10, 1)))
+
+
+@st.composite
+def sessions_of(
+    draw: st.DrawFn, declared: tuple[Stream, ...], texts: Sequence[str], sizes: Sequence[int]
+) -> AggregateCase:
+    """Sessions with these queries; `sizes` are numbers of rows per stream."""
+    by_name = {s.name: s for s in declared}
     queries = [bind_query(f"q{i}", t, by_name) for i, t in enumerate(texts)]
-    size = draw(st.sampled_from((24, 16, 10, 1)))
+    size = draw(st.sampled_from(sizes))
     base, broken = draw(st.sampled_from(BASES_US)), draw(st.booleans())
     rows = {s.name: draw(arrivals(s, size, base_us=base, broken=broken)) for s in declared}
     batches = draw(batch_splits(rows, draw(st.sampled_from((6, 10, 4, 2, 1)))))

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Stream
-from anabranch.testing.generated import BASES_US, arrivals, batch_splits, streams
-from anabranch.testing.generated_aggregates import AggregateCase, aggregate_texts, phases_of
+from anabranch.testing.generated import streams
+from anabranch.testing.generated_aggregates import AggregateCase, aggregate_texts, sessions_of
 from anabranch.testing.generated_queries import From, any_from
 
 _SUMMED = "ilnwf"
@@ -61,20 +60,7 @@ def _aggregates(refs: list[From]) -> list[str]:
 def joined_group_cases(draw: st.DrawFn) -> AggregateCase:
     """A whole session, with an aggregate over a single stream now and then."""
     declared = draw(streams())
-    by_name = {s.name: s for s in declared}
     texts = draw(st.lists(joined_group_texts(declared), min_size=1, max_size=2))
     if draw(st.integers(0, 3)) == 0:
         texts.append(draw(st.sampled_from(declared).flatmap(aggregate_texts)))
-    queries = [bind_query(f"q{i}", t, by_name) for i, t in enumerate(texts)]
-    size = draw(st.sampled_from((12, 8, 5, 1)))
-    base, broken = draw(st.sampled_from(BASES_US)), draw(st.booleans())
-    rows = {s.name: draw(arrivals(s, size, base_us=base, broken=broken)) for s in declared}
-    batches = draw(batch_splits(rows, draw(st.sampled_from((6, 10, 4, 2, 1)))))
-    return AggregateCase(
-        declared,
-        draw(phases_of(queries, batches)),
-        wide_hash_bits=draw(st.sampled_from((64, 9, 1))),
-        fan_in=draw(st.sampled_from((4, 2))),
-        chunk_rows=draw(st.sampled_from((1 << 19, 2))),
-        seed=draw(st.none() | st.integers(0, 99)),
-    )
+    return draw(sessions_of(declared, texts, sizes=(12, 8, 5, 1)))
