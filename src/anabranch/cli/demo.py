@@ -66,7 +66,7 @@ def demo(
             raise typer.Exit(130)
         _check(console, flow, workload, folder)
         _compare_speed(console, spark, workload, folder, ours)
-        show_shift(console, spark, folder, rows=bids // 5, batches=batches * 3 // 2)
+        show_shift(console, spark, folder, rows=bids * 2 // 5, batches=batches * 3 // 2)
         _say_what_next(console, folder, time.perf_counter() - began)
 
 
