@@ -74,7 +74,8 @@ def show_shift(console: Console, spark: SparkSession, folder: Path, *, rows: int
     _tell_decisions(console, adapting.events)
     ratio = fixed.at_the_end_ms / adapting.at_the_end_ms
     console.print(
-        f"   In the end the busiest site has {ratio:.1f} times less to do; [green]the results are the same[/].\n"
+        f"   In the end the busiest site has {ratio:.1f} times less to do; "
+        "[green]the results are the same[/].\n"
         f"   anabranch explain {adapting.checkpoint} --why     every decision, with its numbers",
         highlight=False,
         soft_wrap=True,

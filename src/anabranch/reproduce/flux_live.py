@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from anabranch.adapt.packing import longest_first
 from anabranch.bench.anabranch_join import start_join
@@ -20,6 +21,8 @@ from anabranch.sim.experiments.result import Result, Table, at_least, at_most
 from anabranch.testing.crowded import crowded_streams
 from anabranch.testing.stream_files import Workload
 
+Floats = npt.NDArray[np.float64]
+
 SITES = 8
 WARM_UP = 3
 COLUMNS = ("k", "a_id", "b_id")
@@ -27,12 +30,26 @@ COLUMNS = ("k", "a_id", "b_id")
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """One run: per batch the busiest site's seconds, and what a perfect packing would have needed."""
+    """One run: seconds by batch and site, and by batch and partition."""
 
-    critical_s: list[float]
-    packed_s: list[float]
+    busy_s: Floats
+    work_s: Floats
     moves: int
     out: Path
+
+    @property
+    def critical_s(self) -> list[float]:
+        """The busiest site's, by batch."""
+        return [float(s) for s in self.busy_s.max(axis=1)]
+
+    @property
+    def packed_s(self) -> list[float]:
+        """The same, had the partitions been packed perfectly for this very batch."""
+        return [_packed(work) for work in self.work_s]
+
+    def uneven(self, batches: list[int]) -> float:
+        """The busiest site over several batches ÷ a perfect packing for all of them together."""
+        return float(self.busy_s[batches].sum(axis=0).max()) / _packed(self.work_s[batches].sum(axis=0))
 
 
 def flux_live(out: Path, *, quick: bool = False) -> Result:
@@ -46,20 +63,24 @@ def flux_live(out: Path, *, quick: bool = False) -> Result:
         same = difference(adaptive.out, static.out, COLUMNS)
     gain = sum(static.critical_s[WARM_UP:]) / sum(adaptive.critical_s[WARM_UP:])
     # The crowd that has just moved costs a few batches; what counts as packed is what is left after them.
-    settled = [b for b in range(WARM_UP, batches) if b % shift >= WARM_UP]
-    packing = sum(adaptive.critical_s[b] for b in settled) / sum(adaptive.packed_s[b] for b in settled)
+    calm = [range(start + WARM_UP, min(start + shift, batches)) for start in range(0, batches, shift)]
+    settled = [batch for stretch in calm for batch in stretch]
+    critical, packed = adaptive.critical_s, adaptive.packed_s
+    packing = sum(critical[b] for b in settled) / sum(packed[b] for b in settled)
+    uneven = max(adaptive.uneven(list(stretch)) for stretch in calm)
     chart = Chart(
         "batch",
         "seconds of the busiest site",
         list(range(batches)),
-        {"fixed map": static.critical_s, "load policy": adaptive.critical_s, "perfect": adaptive.packed_s},
+        {"fixed map": static.critical_s, "load policy": critical, "perfect": packed},
         {},
     )
     rows_shown = (
         ("fixed map", sum(static.critical_s), 0),
-        ("load policy", sum(adaptive.critical_s), adaptive.moves),
-        ("perfect packing, in hindsight", sum(adaptive.packed_s), 0),
-        ("load policy ÷ perfect packing, once settled", packing, 0),
+        ("load policy", sum(critical), adaptive.moves),
+        ("perfect packing of every batch, in hindsight", sum(packed), 0),
+        ("load policy ÷ that, once settled", packing, 0),
+        ("the same over all batches between two shifts together", uneven, 0),
     )
     return Result(
         "flux-live",
@@ -87,17 +108,17 @@ def _run(work: Workload, scratch: Path, *, rebalance: str) -> Live:
     )
     run.awaitTermination()
     shutil.rmtree(scratch / "checkpoint")
-    progress = run.recentProgress
+    seconds = [_seconds(progress) for progress in run.recentProgress]
     return Live(
-        [p["criticalPathMs"] / 1000 for p in progress],
-        [_packed(p) for p in progress],
+        np.array([busy for busy, _ in seconds]),
+        np.array([work for _, work in seconds]),
         sum(e.kind == "move_accepted" for e in run.events),
         scratch / "out",
     )
 
 
-def _packed(progress: dict[str, Any]) -> float:
-    """Seconds of the busiest site, had the partitions been packed perfectly for this very batch."""
+def _seconds(progress: dict[str, Any]) -> tuple[Floats, Floats]:
+    """Seconds of a batch by site and by partition; a site's are shared among its partitions by their rows."""
     work, busy = np.zeros(PARTITIONS), np.zeros(SITES)
     for site in progress["sites"]:
         busy[site["site"]] = site["busyMs"] / 1000
@@ -105,5 +126,10 @@ def _packed(progress: dict[str, Any]) -> float:
         total = sum(rows.values())
         for partition, weight in rows.items():
             work[partition] += busy[site["site"]] * weight / total
+    return busy, work
+
+
+def _packed(work: Floats) -> float:
+    """Seconds of the busiest site, with the partitions packed perfectly."""
     site_of = longest_first(work, np.ones(SITES))
     return float(np.bincount(site_of, weights=work, minlength=SITES).max())
