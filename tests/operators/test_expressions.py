@@ -40,6 +40,12 @@ def test_a_result_has_the_types_the_binder_promised() -> None:
     assert project(ROWS.slice(0, 0), outputs).schema == table.schema
 
 
+def test_text_keeps_its_64_bit_offsets() -> None:
+    rows = pa.table({"a.0": pa.array(["x"], pa.large_string()), "b.0": pa.array([b"y"], pa.large_binary())})
+    assert filter_rows(rows, ["\"a.0\" = 'x'"]).schema.types == [pa.large_string(), pa.large_binary()]
+    assert to_json(rows.to_batches()[0]).type == pa.large_string()
+
+
 def test_a_theta_join_is_bounded_by_both_windows() -> None:
     left, right = operand("l", [0, 5]), operand("r", [2, 3, 8])
     pairs = [tuple(p.values()) for b in join_rows(left, right, []) for p in b.to_pylist()]

@@ -75,5 +75,6 @@ def _connection() -> duckdb.DuckDBPyConnection:
     """One connection per worker process, one thread: the other cores have their own tasks."""
     connection = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": "false"})
     connection.execute("SET autoinstall_known_extensions = false")
+    connection.execute("SET arrow_large_buffer_size = true")  # a batch may bring more than 2 GiB of text
     connection.execute("SET lock_configuration = true")
     return connection

@@ -43,8 +43,7 @@ class Arrivals:
         """New rows by input, sorted; ticks and dead rows are accounted for on the way."""
         if not arrived:
             return {}
-        rows = pa.Table.from_batches(arrived).combine_chunks()
-        rows = concat_rows(rows.to_batches())
+        rows = concat_rows([_with_wide_offsets(batch) for batch in arrived])
         partitions = partition_of(int64s(rows, HASH))
         if not self._at_work[partitions].all():
             # Spark wraps a wrong id around and sends NULL to slot 0 without a word.
@@ -129,7 +128,15 @@ class Arrivals:
                     "reason": [reason] * rows.num_rows,
                     "batch": np.full(rows.num_rows, self.task.batch),
                     "event_time_us": rows.column(TIME),
-                    "row": text.cast(pa.string()),
+                    "row": text.cast(pa.large_string()),
                 }
             )
         )
+
+
+def _with_wide_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Text and binary as blocks hold them: with Spark's 32-bit offsets, all batches together might overflow."""
+    wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+    return batch.cast(
+        pa.schema([field.with_type(wide.get(field.type, field.type)) for field in batch.schema])
+    )

@@ -23,6 +23,17 @@ if TYPE_CHECKING:
 
 DEAD_LETTERS = "dead_letters"
 """Folder of the checkpoint that keeps refused rows, and their query in records of files."""
+MOST_BYTES = 1 << 30
+"""Of a column in one piece: the offsets of text in files have 32 bits."""
+_DEAD_LETTERS = pa.schema(
+    {
+        "stream": pa.string(),
+        "reason": pa.string(),
+        "batch": pa.int64(),
+        "event_time_us": pa.int64(),
+        "row": pa.string(),
+    }
+)
 
 
 class ResultWriter:
@@ -41,7 +52,7 @@ class ResultWriter:
 
     def write(self, results: pa.Table) -> None:
         self.rows += results.num_rows
-        self._pending.append(results.cast(self._schema))
+        self._pending += _pieces(results, self._schema)
         if sum(t.num_rows for t in self._pending) >= 1 << 20:
             self._flush()
 
@@ -69,9 +80,17 @@ class ResultWriter:
         self._pending = []
 
 
+def _pieces(rows: pa.Table, schema: pa.Schema) -> list[pa.Table]:
+    """The rows as files hold them, cut in halves until the text of each piece has room."""
+    if rows.num_rows > 1 and max(column.nbytes for column in rows.columns) > MOST_BYTES:
+        half = rows.num_rows // 2
+        return _pieces(rows.slice(0, half), schema) + _pieces(rows.slice(half), schema)
+    return [rows.cast(schema)]
+
+
 def write_dead_letters(checkpoint: Path, rows: pa.Table, *, name: str) -> ResultFile:
     file = _HashedFile(checkpoint / STAGED / name)
-    pq.write_table(rows, file)
+    pq.write_table(pa.concat_tables(_pieces(rows, _DEAD_LETTERS)), file)
     file.seal()
     return ResultFile(DEAD_LETTERS, name, rows.num_rows, file.size, file.checksum.hexdigest())
 
