@@ -135,8 +135,6 @@ class Arrivals:
 
 
 def _with_wide_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Text and binary as blocks hold them: with Spark's 32-bit offsets, all batches together might overflow."""
+    """Text and binary as blocks hold them: put together, Spark's 32-bit offsets might overflow."""
     wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
-    return batch.cast(
-        pa.schema([field.with_type(wide.get(field.type, field.type)) for field in batch.schema])
-    )
+    return batch.cast(pa.schema([f.with_type(wide.get(f.type, f.type)) for f in batch.schema]))

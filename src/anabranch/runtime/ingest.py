@@ -19,6 +19,7 @@ from anabranch.runtime.times import MAX_TIME_US
 from anabranch.runtime.wire import DEAD, TAG, Value, Wire, dead_tag, row_tag, tick_tag
 
 _TIME = "`__anabranch_time`"
+_WANTED, _FIRST = "`__anabranch_wanted`", "`__anabranch_first`"
 _SLOT = "__anabranch_slot"
 
 
@@ -51,7 +52,11 @@ def _ingest_stream(index: int, stream: Stream, frame: DataFrame, layout: Layout,
     if len(inputs) == 1:
         tagged = timed.selectExpr("*", *_choose(index, inputs[0], _wire_row(inputs[0], wire, first="TRUE")))
     else:
-        tagged = timed.selectExpr("*", f"inline({_copies(index, inputs, wire)})")
+        # In columns of their own, so that each test is there once, however many copies ask for it.
+        tests = ", ".join(_wanted(source) for source in inputs)
+        wanted = timed.selectExpr("*", f"IF({_VALID_TIME}, array({tests}), NULL) AS {_WANTED}")
+        first = wanted.selectExpr("*", f"array_position({_WANTED}, TRUE) AS {_FIRST}")
+        tagged = first.selectExpr("*", f"inline({_copies(index, inputs, wire)})")
     names = [TAG, TIME, HASH, *(name for name, _ in wire.lanes)]
     columns = [f"{_quote('__' + name)} AS {_quote(name)}" for name in names]
     dead = f"CASE WHEN NOT {_VALID_TIME} THEN to_json(struct({raw})) END AS {DEAD}"
@@ -71,14 +76,13 @@ def _choose(index: int, source: Input, row: dict[str, str]) -> list[str]:
 
 def _copies(index: int, inputs: Sequence[Input], wire: Wire) -> str:
     """Array of wire rows for a stream with several inputs: one copy for each that wants the row."""
-    copies, before = [], "FALSE"
-    for source in inputs:
-        row = _wire_row(source, wire, first=f"NOT ({before})")
-        copies.append(f"IF({_wanted(source)}, {_struct(row)}, NULL)")
-        before = f"{before} OR {_wanted(source)}"
+    copies = [
+        f"IF(get({_WANTED}, {i}), {_struct(_wire_row(source, wire, first=f'{_FIRST} = {i + 1}'))}, NULL)"
+        for i, source in enumerate(inputs)
+    ]
     return (
         f"CASE WHEN NOT {_VALID_TIME} THEN array({_struct(_empty_row(dead_tag(index), wire))}) "
-        f"WHEN NOT ({before}) THEN array({_struct(_empty_row(tick_tag(index), wire))}) "
+        f"WHEN {_FIRST} = 0 THEN array({_struct(_empty_row(tick_tag(index), wire))}) "
         f"ELSE array_compact(array({', '.join(copies)})) END"
     )
 
