@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,16 +55,15 @@ class Arrivals:
             guests = rows.filter(pa.array(~owned))
             guests = guests.filter(pa.array(~np.logical_or.reduce(self._refused(guests))))
             rows = concat_rows([self._accept(rows.filter(pa.array(owned))), guests])
-        tags = rows.column(TAG).to_numpy()
         new = {}
-        for source in self.task.layout.inputs:
-            mine = np.flatnonzero(tags >> 1 == source.id)
-            if len(mine):
-                own = rows if len(mine) == rows.num_rows else rows.take(pa.array(mine))
-                decoded = decode(own, self.task.wire.values[source.id])
-                if source.sequenced:
-                    decoded = decoded.append_column(SEQUENCE, self._sequence(int64s(own, SEQUENCE)))
-                new[source.id] = RowSet.sorted(decoded, TIME)
+        for number, mine in _positions_by_value(rows.column(TAG).to_numpy() >> 1):
+            if number < 0:
+                continue
+            own = rows if len(mine) == rows.num_rows else rows.take(pa.array(mine))
+            decoded = decode(own, self.task.wire.values[number])
+            if self.task.layout.inputs[number].sequenced:
+                decoded = decoded.append_column(SEQUENCE, self._sequence(int64s(own, SEQUENCE)))
+            new[number] = RowSet.sorted(decoded, TIME)
         return new
 
     def _sequence(self, order: np.ndarray) -> pa.Array:
@@ -83,11 +83,10 @@ class Arrivals:
         return self.task.layout.inputs[tag >> 1].stream
 
     def _count(self, tags: np.ndarray, times: np.ndarray) -> None:
-        for tag in np.unique(tags):
-            stream = self.streams.setdefault(self._stream_of(int(tag)), StreamReport())
-            mine = tags == tag
+        for tag, mine in _positions_by_value(tags):
+            stream = self.streams.setdefault(self._stream_of(tag), StreamReport())
             if tag < 0 or tag & 1:  # further copies of a row do not count again
-                stream.accepted += int(mine.sum())
+                stream.accepted += len(mine)
             latest = int(times[mine].max())
             stream.max_ts = latest if stream.max_ts is None else max(stream.max_ts, latest)
 
@@ -109,8 +108,9 @@ class Arrivals:
         tags = rows.column(TAG).to_numpy()
         for reason, which in (("late", late), ("too far ahead", ahead), ("no usable event time", broken)):
             # Further copies of the same row are dropped without a record.
-            for tag in np.unique(tags[which & ((tags < 0) | (tags & 1 == 1))]):
-                self._bury(rows.filter(pa.array(which & (tags == tag))), int(tag), reason)
+            buried = np.flatnonzero(which & ((tags < 0) | (tags & 1 == 1)))
+            for tag, mine in _positions_by_value(tags[buried]):
+                self._bury(rows.take(pa.array(buried[mine])), tag, reason)
         return rows.filter(pa.array(~refused))
 
     def _bury(self, rows: pa.RecordBatch, tag: int, reason: str) -> None:
@@ -132,6 +132,17 @@ class Arrivals:
                 }
             )
         )
+
+
+def _positions_by_value(values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Where each value stands, from the least on: found in one pass, however many there are."""
+    if not len(values):
+        return
+    narrow = values.astype(np.int16)  # sorted in linear time
+    order = np.argsort(narrow if (narrow == values).all() else values, kind="stable")
+    in_order = values[order]
+    for mine in np.split(order, np.flatnonzero(np.diff(in_order)) + 1):
+        yield int(values[mine[0]]), mine
 
 
 def _with_wide_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
