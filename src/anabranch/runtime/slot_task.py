@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import chain
 from operator import or_
 from pathlib import Path
 
@@ -179,14 +180,14 @@ class _SlotRun:
             for work in self.task.work[site]
         }
         kept: dict[str, list[pa.RecordBatch]] = {}
+        held = {state: blocks for state, blocks in old.items() if not is_waiting(state)}
         for site in self.sites:
             started = time.thread_time()
             report = SiteReport(site)
             mine = self.site_of == site
             rows = self._rows_of(mine, new)
-            blocks = [b for found in old.values() for b in found if not is_waiting(b.meta.state)]
-            report.state_bytes = self._bytes_of(mine, blocks)
-            blocks = self._in_memory(mine, blocks)
+            report.state_bytes = self._bytes_of(mine, chain.from_iterable(held.values()))
+            blocks = self._in_memory(mine, held)
             report.rows = sum(len(r) for r in rows.values())
             pairs = np.zeros(PARTITIONS, dtype=np.int64)
             packing_s = self._take_over(report)
@@ -247,13 +248,17 @@ class _SlotRun:
         rows = np.stack([b.rows_of for b in its]) @ here
         return round(float(rows @ [b.meta.bytes / b.meta.rows + held.get(b.meta.state, 0) for b in its]))
 
-    def _in_memory(self, mine: np.ndarray, blocks: list[OpenBlock]) -> list[OpenBlock]:
+    def _in_memory(
+        self, mine: np.ndarray, blocks: Mapping[str, list[OpenBlock]]
+    ) -> Mapping[str, list[OpenBlock]]:
         """The blocks, of those that aggregates read the slices of partitions that are not spilled."""
         if not self.task.admission.spilled:
             return blocks
-        here, grouped = self._here(mine), self.task.memory.grouped
-        found = (slice_block(b, here) if b.meta.state in grouped else b for b in blocks)
-        return [b for b in found if b is not None]
+        here, found = self._here(mine), dict(blocks)
+        for state in self.task.memory.grouped & blocks.keys():
+            slices = (slice_block(block, here) for block in blocks[state])
+            found[state] = [piece for piece in slices if piece is not None]
+        return found
 
     def _here(self, mine: np.ndarray) -> np.ndarray:
         here = mine.copy()

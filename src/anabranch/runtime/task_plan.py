@@ -93,16 +93,19 @@ def plan_task(
 def _merges(
     blocks: Sequence[BlockMeta], plans: Sequence[LocalPlan], max_blocks: int, barriers: Sequence[int]
 ) -> tuple[tuple[str, ...], ...]:
-    merges: tuple[tuple[str, ...], ...] = ()
+    by_state: dict[str, list[BlockMeta]] = {}
+    for block in blocks:
+        by_state.setdefault(block.state, []).append(block)
+    merges: list[tuple[str, ...]] = []
     for state, bucket_us in bucket_lengths(plans).items():
         merges += plan_compaction(
-            [b for b in blocks if b.state == state],
+            by_state.get(state, ()),
             bucket_us=bucket_us,
             max_blocks=max_blocks,
             barriers=barriers,
             separate_slots=True,
         )
-    return merges
+    return tuple(merges)
 
 
 def _barriers(tracks: Tracks) -> list[int]:

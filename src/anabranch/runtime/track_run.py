@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,7 +43,7 @@ class TrackRun:
     rows
         New rows of the track's partitions, by input.
     blocks
-        Open blocks of all states.
+        Open blocks by state.
     report
         Where the site's work is told.
     """
@@ -52,7 +53,7 @@ class TrackRun:
         task: SlotTask,
         work: TrackWork,
         rows: Mapping[int, RowSet],
-        blocks: Sequence[OpenBlock],
+        blocks: Mapping[str, Sequence[OpenBlock]],
         report: SiteReport,
     ) -> None:
         self._task = task
@@ -86,8 +87,7 @@ class TrackRun:
         """Group the results of a join, whatever tracks have found them: the newest answers for all."""
         window = self._work.plan.window
         if window is not None and window.joined and self._work.until is None:
-            found = (b for b in self._blocks if b.meta.state == window.state)
-            blocks = [as_stream(b.rows) for b in found if b.partitions & self._work.partitions]
+            blocks = [as_stream(block.rows) for block in self._blocks_of(window.state)]
             self._run(self._grouping(window, blocks, writer), writer)
 
     def _run(self, operator: Operator, writer: ResultWriter) -> None:
@@ -104,15 +104,13 @@ class TrackRun:
     def _states(self, spilled: Collection[int] = ()) -> States:
         """Row sets by state, of the partitions and batches that are the track's."""
         leaves = {n.state for n in self._nodes if isinstance(n, LeafNode)}
-        own = leaves | join_states(self._work.plan)
+        own = sorted(leaves | join_states(self._work.plan))
         in_memory = self._mine.copy()
         in_memory[list(spilled)] = False
         states: States = {}
         guests: dict[str, list[OpenBlock]] = {}
-        for block in self._blocks:
+        for block in chain.from_iterable(map(self._blocks_of, own)):
             meta, is_leaf = block.meta, block.meta.state in leaves
-            if meta.state not in own or not block.partitions & self._work.partitions:
-                continue
             if is_leaf and meta.batch < self._work.after:
                 continue
             if is_leaf and not spilled and self._is_guest(block):
@@ -131,6 +129,10 @@ class TrackRun:
             sets = gather(key, blocks, self._mine, self._task.batch)
             states.setdefault(state, []).extend(sets)
         return states
+
+    def _blocks_of(self, state: str) -> list[OpenBlock]:
+        """Blocks of a state that have rows of the track's partitions."""
+        return [b for b in self._blocks.get(state, ()) if b.partitions & self._work.partitions]
 
     def _is_guest(self, block: OpenBlock) -> bool:
         """Whether a track that ends reads new rows from a file of another slot."""
@@ -197,10 +199,8 @@ class TrackRun:
         """Report rows of every reference and, now and then, how they meet."""
         join = self._join_report
         leaves = [node for node in self._nodes if isinstance(node, LeafNode)]
-        in_state = dict.fromkeys((leaf.state for leaf in leaves), 0)
-        for block in self._blocks:
-            if block.meta.state in in_state and block.partitions & self._work.partitions:
-                in_state[block.meta.state] += self._rows_of(block)
+        states_read = {leaf.state for leaf in leaves}
+        in_state = {state: sum(map(self._rows_of, self._blocks_of(state))) for state in states_read}
         for leaf in leaves:
             alias, new = leaf.aliases[0], self._rows.get(leaf.input)
             join.new_rows[alias] = join.new_rows.get(alias, 0) + (0 if new is None else len(new))
