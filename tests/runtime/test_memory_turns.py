@@ -23,3 +23,21 @@ def test_every_partition_comes_in_within_one_turn_of_the_queue(in_memory: int, s
         adaptation._plan_memory(batch, here, sizes, site_of)
         seen |= set(range(PARTITIONS)) - adaptation.admission().spilled
     assert seen == set(range(PARTITIONS))
+
+
+def test_it_is_told_when_the_number_of_partitions_on_disk_changes_and_not_at_every_turn() -> None:
+    adaptation = Adaptation(Settings(sites=2, slots=1, memory_budget_mb=1), {})
+    here = PartitionMap.even(2)
+    site_of = here.as_array().astype(np.int64)
+
+    def told(batch: int, in_memory: int) -> list[tuple[int, int]]:
+        sizes = np.full(PARTITIONS, MEBIBYTE // in_memory, dtype=np.int64)
+        before = adaptation.admission().spilled
+        events = adaptation._plan_memory(batch, here, sizes, site_of)
+        assert adaptation.admission().spilled != before, "partitions take turns all the same"
+        return [(event.data["site"], event.data["spilled"] - event.data["activated"]) for event in events]
+
+    assert told(0, 8) == [(0, PARTITIONS // 2 - 8), (1, PARTITIONS // 2 - 8)]
+    assert [told(batch, 8) for batch in range(1, 9)] == [[]] * 8
+    assert told(9, 4) == [(0, 4), (1, 4)]
+    assert told(10, 4) == []

@@ -152,7 +152,8 @@ class Adaptation:
             return ()
         events = []
         for site in range(partition_map.sites):
-            queues = self._spill.get(site, SiteSpill()).owning(np.flatnonzero(site_of == site))
+            known = self._spill.get(site, SiteSpill())
+            queues = known.owning(np.flatnonzero(site_of == site))
             steps: list[SpillStep] = []
             # Flux activates one partition at a time; at a boundary all that are in memory can be exchanged.
             # One that has just come in stays: queues that turn in step with the batches would starve others.
@@ -164,7 +165,8 @@ class Adaptation:
                 queues = turned
                 steps += more
             self._spill[site] = queues
-            if steps:
+            # While partitions only take turns, there is nothing new to tell.
+            if steps and len(queues.on_disk) != len(known.on_disk):
                 out = sum(step.kind is SpillKind.SPILL for step in steps)
                 events.append(
                     AdaptEvent(
