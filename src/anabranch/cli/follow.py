@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Protocol
 
 from anabranch.cli.stop_request import StopRequest
@@ -42,13 +43,18 @@ class _Feed:
         self._run = run
         self._view = view
         self._last_batch = -1
-        self._events = 0
+        self._last_event: Event | None = None
 
     def show_new(self) -> None:
-        for event in self._run.events[self._events :]:
-            self._events += 1
+        for event in self._new_events():
+            self._last_event = event
             self._view.event(event)
         for progress in self._run.recentProgress:
             if progress["batchId"] > self._last_batch:
                 self._last_batch = progress["batchId"]
                 self._view.batch(progress)
+
+    def _new_events(self) -> list[Event]:
+        """Those after the last that was shown; the run lets go of old ones, so positions tell nothing."""
+        newest_first = takewhile(lambda event: event is not self._last_event, reversed(self._run.events))
+        return list(newest_first)[::-1]

@@ -23,6 +23,8 @@ from anabranch.state.manifest import Manifest
 
 KEPT_PROGRESS = 100
 """Batches whose progress is kept, as in Spark."""
+KEPT_EVENTS = 10_000
+"""Events that are kept; the log in the checkpoint has older ones."""
 
 
 class Run:
@@ -39,8 +41,7 @@ class Run:
         self._stopped = False
         self.turn = threading.Lock()
         """Held by whoever works on the batch loop: Spark's batch, or a step between two."""
-        self.events: list[Event] = []
-        """What happened beside rows, oldest first."""
+        self._events: deque[Event] = deque(maxlen=KEPT_EVENTS)
 
     def attach(self, query: StreamingQuery) -> None:
         self._query = query
@@ -78,7 +79,7 @@ class Run:
     def _note_step(self, step: BatchSummary) -> None:
         self._progress.append(progress_of(step, rows_before=_rows(step.manifest)))
         rows = sum(file.rows for file in step.manifest.results)
-        self.events.append(
+        self._events.append(
             Event(step.manifest.batch, "finishing", f"a step without new rows: {rows:,} results")
         )
         self._note_events(step, set())
@@ -103,13 +104,13 @@ class Run:
     def _note_events(self, summary: BatchSummary, failed_before: set[str]) -> None:
         batch = summary.manifest.batch
         if summary.replayed:
-            self.events.append(
+            self._events.append(
                 Event(batch, "replayed", "committed before a restart; its results are published")
             )
-        self.events += [Event(batch, str(e.kind), e.message, e.data) for e in summary.events]
+        self._events += [Event(batch, str(e.kind), e.message, e.data) for e in summary.events]
         for query in summary.manifest.queries:
             if query.failure and query.name not in failed_before:
-                self.events.append(Event(batch, "query_failed", query.failure))
+                self._events.append(Event(batch, "query_failed", query.failure))
 
     @property
     def streamingQuery(self) -> StreamingQuery:
@@ -137,6 +138,11 @@ class Run:
     @property
     def recentProgress(self) -> list[dict[str, Any]]:
         return list(self._progress)
+
+    @property
+    def events(self) -> list[Event]:
+        """What happened beside rows, oldest first: the newest events."""
+        return list(self._events)
 
     def awaitTermination(self, timeout: float | None = None) -> bool:
         """Wait for the end of the run, or for `timeout` seconds; raises what made it fail."""

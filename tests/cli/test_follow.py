@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from anabranch.adapt.events import AdaptEvent, EventKind
+from anabranch.cli.follow import follow
+from anabranch.cli.stop_request import StopRequest
+from anabranch.runtime import run as run_module
+from anabranch.runtime.events import Event
+from anabranch.runtime.run import Run
+
+KEPT = 10
+
+
+class ScriptedRun(Run):
+    """A run that has so many events more each time it is asked whether it has ended."""
+
+    def __init__(self, *events: int) -> None:
+        super().__init__(SimpleNamespace(), SimpleNamespace())  # type: ignore[arg-type]
+        self._script = list(events)
+        self._batch = 0
+
+    def awaitTermination(self, timeout: float | None = None) -> bool:
+        for _ in range(self._script.pop(0)):
+            told = AdaptEvent(self._batch, EventKind.MEMORY_PLANNED, "told")
+            manifest = SimpleNamespace(batch=self._batch, queries=())
+            self._note_events(SimpleNamespace(manifest=manifest, replayed=False, events=(told,)), set())  # type: ignore[arg-type]
+            self._batch += 1
+        return not self._script
+
+
+class Shown:
+    """The batches of the events that were shown."""
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+
+    def batch(self, progress: Mapping[str, Any]) -> None:
+        raise AssertionError
+
+    def event(self, event: Event) -> None:
+        self.batches.append(event.batch)
+
+
+def test_every_event_is_shown_once_although_a_run_keeps_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "KEPT_EVENTS", KEPT)
+    run, shown = ScriptedRun(3, 0, KEPT, 1, KEPT - 1, 0, 4), Shown()
+    follow(run, shown, StopRequest())
+    assert shown.batches == list(range(27))
+    assert [event.batch for event in run.events] == list(range(17, 27))
