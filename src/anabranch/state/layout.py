@@ -9,6 +9,7 @@
     staged/…                      results and dead letters before they are published
     tmp/…                         files on their way to their final name
     events.jsonl                  what was decided, and why, for people and tools
+    events.older.jsonl            the same, from before
 """
 
 from __future__ import annotations
