@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from tests.state.samples import sample_block
 
 from anabranch.exchange.partition_map import PARTITIONS
-from anabranch.runtime.open_blocks import close_blocks, open_blocks, opened
+from anabranch.runtime.open_blocks import UNUSED_S, close_blocks, open_blocks, opened
 from anabranch.state.block import BlockMeta
 from anabranch.state.errors import CorruptionError
 
@@ -51,6 +52,22 @@ def test_the_files_of_a_checkpoint_that_is_gone_are_let_go_when_another_begins(t
     assert mapped(ended)
     open_blocks(next_one, [block(next_one)], ALL)
     assert not mapped(ended)
+
+
+def test_the_files_of_a_session_that_has_ended_are_let_go_when_another_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, lively, next_one = (tmp_path / name for name in ("ended", "lively", "next"))
+    for directory in (ended, lively):
+        open_blocks(directory, [block(directory)], ALL)
+    now_s = time.monotonic() + 0.9 * UNUSED_S
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    opened(lively)
+    now_s += 0.9 * UNUSED_S
+    assert mapped(ended)
+    open_blocks(next_one, [block(next_one)], ALL)
+    assert not mapped(ended)
+    assert mapped(lively)
 
 
 def test_a_block_that_was_verified_is_mapped_again_without_reading_it(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +15,9 @@ from anabranch.exchange.partition_map import PARTITIONS
 from anabranch.operators.rows import RowSet, rows_in
 from anabranch.state.block import BlockMeta, map_block
 
+UNUSED_S = 600.0
+"""A session that has not asked for its blocks for so long has ended; or else it opens them again."""
+
 
 @dataclass(frozen=True, slots=True)
 class OpenBlock:
@@ -24,7 +28,7 @@ class OpenBlock:
     """Rows by partition."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Opened:
     """What this process has open of one directory.
 
@@ -35,6 +39,8 @@ class _Opened:
     blocks: dict[str, OpenBlock] = field(default_factory=dict)
     verified: dict[str, str] = field(default_factory=dict)
     """Checksums of blocks that were verified: mapped again, they need not be."""
+    used_s: float = 0.0
+    """When it was last asked for."""
 
     def retain(self, names: Collection[str]) -> None:
         """Forget what is not in `names`."""
@@ -94,10 +100,13 @@ def close_blocks(directory: Path) -> None:
 
 
 def _opened_of(directory: Path) -> _Opened:
+    now_s = time.monotonic()
     if directory not in _opened:
-        for gone in [other for other in _opened if not other.exists()]:
-            del _opened[gone]
+        for other, known in list(_opened.items()):
+            if now_s - known.used_s > UNUSED_S or not other.exists():
+                del _opened[other]
         _opened[directory] = _Opened()
+    _opened[directory].used_s = now_s
     return _opened[directory]
 
 
