@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +18,11 @@ from anabranch.operators.rows import RowSet
 from anabranch.plan.layout import HASH, TIME
 from anabranch.runtime import guest_rows
 from anabranch.runtime.guest_rows import forget_gathered, gather
-from anabranch.runtime.open_blocks import OpenBlock
+from anabranch.runtime.open_blocks import UNUSED_S, OpenBlock
 from anabranch.state.block import BlockMeta
 
+HERE = Path("here")
+KEY = HERE, "a"
 EVERYTHING = np.ones(PARTITIONS, dtype=np.bool_)
 
 
@@ -49,7 +53,7 @@ def test_blocks_that_come_and_go_batch_after_batch() -> None:
         if batch % 9 == 8:  # the owner merges some
             merged = block(*times_of([b.rows for b in blocks[:5]]))
             blocks = [*blocks[5:], merged]
-        sets = gather("a", blocks, EVERYTHING, batch)
+        sets = gather(KEY, blocks, EVERYTHING, batch)
         assert times_of(sets) == list(range(batch + 1))
         assert len(sets) <= 7
         for rows in sets:
@@ -58,10 +62,10 @@ def test_blocks_that_come_and_go_batch_after_batch() -> None:
 
 def test_rows_that_have_expired_leave_once_they_are_half_of_all() -> None:
     blocks = [block(batch) for batch in range(20)]
-    gather("a", blocks, EVERYTHING, 19)
-    assert times_of(gather("a", blocks[6:], EVERYTHING, 20)) == list(range(20))
-    assert times_of(gather("a", blocks[11:], EVERYTHING, 21)) == list(range(11, 20))
-    assert gather("a", [], EVERYTHING, 22) == []
+    gather(KEY, blocks, EVERYTHING, 19)
+    assert times_of(gather(KEY, blocks[6:], EVERYTHING, 20)) == list(range(20))
+    assert times_of(gather(KEY, blocks[11:], EVERYTHING, 21)) == list(range(11, 20))
+    assert gather(KEY, [], EVERYTHING, 22) == []
 
 
 @given(st.data())
@@ -82,7 +86,7 @@ def test_whatever_owners_do_with_their_files_each_row_is_there_once(data: st.Dat
         if blocks and data.draw(st.integers(0, 4)) == 0:
             blocks.remove(min(blocks, key=lambda b: b.meta.last_batch))
         if data.draw(st.integers(0, 3)):
-            found = times_of(gather("a", blocks, EVERYTHING, batch))
+            found = times_of(gather(KEY, blocks, EVERYTHING, batch))
             wanted = times_of([b.rows for b in blocks])
             assert not Counter(wanted) - Counter(found)
             assert not Counter(found) - ever
@@ -90,28 +94,42 @@ def test_whatever_owners_do_with_their_files_each_row_is_there_once(data: st.Dat
 
 
 def test_a_merger_of_rows_that_were_apart_is_read_anew() -> None:
-    gather("a", [block(0, 1, 2), block(3)], EVERYTHING, 4)
-    assert times_of(gather("a", [block(0, 1, 2, 3, 4)], EVERYTHING, 5)) == [0, 1, 2, 3, 4]
+    gather(KEY, [block(0, 1, 2), block(3)], EVERYTHING, 4)
+    assert times_of(gather(KEY, [block(0, 1, 2, 3, 4)], EVERYTHING, 5)) == [0, 1, 2, 3, 4]
 
 
 def test_nothing_is_put_together_twice() -> None:
     blocks = [block(1, 2), block(3)]
-    (first,) = gather("a", blocks, EVERYTHING, 4)
-    (again,) = gather("a", blocks, EVERYTHING, 4)
+    (first,) = gather(KEY, blocks, EVERYTHING, 4)
+    (again,) = gather(KEY, blocks, EVERYTHING, 4)
     assert again is first
-    (merged,) = gather("a", [block(1, 2, 3)], EVERYTHING, 5)
+    (merged,) = gather(KEY, [block(1, 2, 3)], EVERYTHING, 5)
     assert merged is first, "the rows are the same, although in another file"
 
 
 def test_rows_of_other_partitions_are_left_out() -> None:
     mine = EVERYTHING.copy()
     mine[partition_of(block(2, partition=3).rows.batch.column(HASH).to_numpy())] = False
-    assert times_of(gather("a", [block(1), block(2, partition=3)], mine, 0)) == [1]
+    assert times_of(gather(KEY, [block(1), block(2, partition=3)], mine, 0)) == [1]
 
 
 def test_what_nobody_asks_for_any_more_is_let_go() -> None:
-    gather("a", [block(1)], EVERYTHING, 5)
-    forget_gathered(6)
+    gather(KEY, [block(1)], EVERYTHING, 5)
+    forget_gathered(HERE, 6)
     assert guest_rows._gathered
-    forget_gathered(7)
+    forget_gathered(HERE, 7)
+    assert not guest_rows._gathered
+
+
+def test_sessions_that_share_a_worker_let_go_of_their_own() -> None:
+    (mine,) = gather(KEY, [block(1)], EVERYTHING, 5)
+    forget_gathered(Path("another"), 700)
+    assert gather(KEY, [block(1)], EVERYTHING, 6) == [mine]
+
+
+def test_what_a_session_that_has_ended_had_put_together_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    gather(KEY, [block(1)], EVERYTHING, 5)
+    later = time.monotonic() + UNUSED_S + 1
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    forget_gathered(Path("another"), 5)
     assert not guest_rows._gathered

@@ -9,16 +9,19 @@ computed from the open blocks, and can be forgotten at any time.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.exchange.partition_map import PARTITIONS
 from anabranch.operators.rows import RowSet, concat_rows, rows_in
-from anabranch.runtime.open_blocks import OpenBlock
+from anabranch.runtime.open_blocks import UNUSED_S, OpenBlock
 
+Key = tuple[Hashable, ...]
 GROWTH = 2
 """A set is put together with the next unless it is so many times as big: sizes grow like powers of two."""
 ENOUGH = 1 << 17
@@ -34,6 +37,8 @@ class _Gathered:
 
     asked: int = -1
     """Batch for which they were wanted last."""
+    asked_s: float = 0.0
+    """When."""
     last: int = -1
     sets: list[RowSet] = field(default_factory=list)
     """From the oldest batches to the newest."""
@@ -59,17 +64,17 @@ class _Gathered:
         self.last = max(block.meta.last_batch for block in blocks)
 
 
-_gathered: dict[Hashable, _Gathered] = {}
+_gathered: dict[Key, _Gathered] = {}
 
 
-def gather(key: Hashable, blocks: Sequence[OpenBlock], mask: np.ndarray, batch: int) -> list[RowSet]:
+def gather(key: Key, blocks: Sequence[OpenBlock], mask: np.ndarray, batch: int) -> list[RowSet]:
     """Rows of a stream in some partitions, from all of the blocks.
 
     Parameters
     ----------
     key
-        Who asks, for which state and partitions: what was put together before is used again. That other
-        files have the rows now, because their owners have merged theirs, does not matter.
+        Who asks, its checkpoint first, for which state and partitions: what was put together before is used
+        again. That other files have the rows now, because their owners have merged theirs, does not matter.
     mask
         The partitions.
     batch
@@ -78,7 +83,7 @@ def gather(key: Hashable, blocks: Sequence[OpenBlock], mask: np.ndarray, batch: 
     known = _gathered.setdefault(key, _Gathered())
     if not known.has([block for block in blocks if block.meta.batch <= known.last], mask):
         known = _gathered[key] = _Gathered()
-    known.asked = batch
+    known.asked, known.asked_s = batch, time.monotonic()
     if newer := [block for block in blocks if block.meta.batch > known.last]:
         known.add(newer, mask)
     return [rows for rows in known.sets if len(rows)]
@@ -95,7 +100,9 @@ def _rows_of(blocks: Sequence[OpenBlock], mask: np.ndarray) -> np.ndarray:
     return np.where(mask, np.sum([block.rows_of for block in blocks], axis=0, dtype=np.int64), 0)
 
 
-def forget_gathered(batch: int) -> None:
-    """Let go of what was not asked for lately."""
-    for key in [k for k, known in _gathered.items() if abs(batch - known.asked) > 1]:
-        del _gathered[key]
+def forget_gathered(checkpoint: Path, batch: int) -> None:
+    """Let go of what a session did not ask for lately, and of what is left of sessions that have ended."""
+    unused_since = time.monotonic() - UNUSED_S
+    for key, known in list(_gathered.items()):
+        if known.asked_s < unused_since or (key[0] == checkpoint and abs(batch - known.asked) > 1):
+            del _gathered[key]

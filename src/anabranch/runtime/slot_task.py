@@ -126,7 +126,7 @@ class _SlotRun:
         new, waiting = self._admit(new, old)
         self._laps.mark("open")
         kept = self._evaluate(new, old)
-        forget_gathered(self.task.batch)
+        forget_gathered(self.task.checkpoint, self.task.batch)
         self._laps.mark("write results")
         self._keep(new, kept)
         for source, rows in waiting.items():
