@@ -328,3 +328,14 @@ def test_plans_change_between_the_steps_that_drain_a_batch(strategy: Strategy) -
             after_steps={2: everywhere(AB_C, strategy)},
         )
         assert told.results["q"].num_rows
+
+
+def test_a_plan_is_kept_ready_as_long_as_there_is_a_track_for_it(tmp_path: Path) -> None:
+    run = LocalRun(tmp_path, STREAMS, [THREE], settings=TWO_SITES)
+    for number, batch in enumerate(steady_batches(24)):
+        run.loop.migrate("q", (AB_C, BC_A, AC_B)[number % 3], strategy="parallel_track")
+        run.batch(batch)
+        tracks = run.loop.tracks
+        began = tracks.began.get("q", {0: EVERY})
+        assert len(run.loop._compiler._compiled) <= 2 * (len(began) + len(tracks.ending)) + 2
+    run.close()

@@ -30,17 +30,21 @@ class TrackWork:
     """States to compute first, for some of the partitions."""
 
 
+Key = tuple[str, str, int, int | None]
+"""Query, plan, beginning and end of a track."""
+
+
 class TrackCompiler:
-    """Makes work of tracks; keeps the plans it has made ready."""
+    """Makes work of tracks; keeps the plans it has made ready, as long as there is a track for them."""
 
     def __init__(self, layout: Layout, plans: Sequence[LocalPlan]) -> None:
         self._layout = layout
         self._routed = {routed.query.name: routed for routed in layout.queries}
         self._plain = [plan for plan in plans if isinstance(plan.root, LeafNode)]
-        self._compiled: dict[tuple[str, str, int, int | None], LocalPlan] = {}
+        self._compiled: dict[Key, LocalPlan] = {}
 
     def plan_of(self, track: Track) -> LocalPlan:
-        key = track.query, track.plan, track.since, track.until
+        key = _key(track)
         if key not in self._compiled:
             tree = parse_plan(track.plan)
             routed = self._routed[track.query]
@@ -71,11 +75,13 @@ class TrackCompiler:
     ) -> dict[int, tuple[TrackWork, ...]]:
         """By site, what it has to do in the next batch."""
         work = {}
+        known: set[Key] = set()
         for site in range(partition_map.sites):
             owned = partitions_of(partition_map, site)
             mine = [TrackWork(plan, owned) for plan in self._plain if plan.query.name not in failed]
             running = [t for q in tracks.plans for t in tracks.newest(q, site, owned)]
             running += [t for t in tracks.ending if t.site == site]
+            known.update(map(_key, running))
             mine += [
                 self._of_track(tracks, part, shared)
                 for track in running
@@ -83,6 +89,7 @@ class TrackCompiler:
                 for part, shared in tracks.split(track)
             ]
             work[site] = tuple(mine)
+        self._compiled = {key: plan for key, plan in self._compiled.items() if key in known}
         return work
 
     def _of_track(self, tracks: Tracks, track: Track, shared: bool) -> TrackWork:
@@ -98,6 +105,10 @@ class TrackCompiler:
                 for r in tracks.lacking(track)
             ),
         )
+
+
+def _key(track: Track) -> Key:
+    return track.query, track.plan, track.since, track.until
 
 
 def all_plans(work: Mapping[int, Sequence[TrackWork]]) -> tuple[LocalPlan, ...]:
