@@ -227,6 +227,16 @@ def test_sites_are_judged_by_their_own_statistics() -> None:
     assert [p.site for p in second] == [1]
 
 
+def test_what_has_no_view_any_more_is_forgotten() -> None:
+    """A site that is gone, or a query that failed, in the middle of something."""
+    views = [PlanView(site, "q", GRAPH, AB_FIRST, BC_SELECTIVE) for site in range(2)]
+    state, _, _ = propose_plans(views, PlanPolicyState(), settings=SETTINGS, costs=COSTS)
+    assert state.is_busy
+    state, _, _ = propose_plans(views[:1], state, settings=SETTINGS, costs=COSTS)
+    assert set(state.memories) == {(0, "q")}
+    assert not propose_plans([], state, settings=SETTINGS, costs=COSTS).state.is_busy
+
+
 # --- what came of it ---
 
 

@@ -9,7 +9,7 @@ each time.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -160,7 +160,7 @@ class PlanRound(NamedTuple):
 
 
 def propose_plans(
-    views: Iterable[PlanView],
+    views: Sequence[PlanView],
     state: PlanPolicyState,
     *,
     settings: PlanPolicySettings,
@@ -168,12 +168,14 @@ def propose_plans(
 ) -> PlanRound:
     """Evaluate every query at every site once.
 
-    The policy sees from the next views whether a proposal was followed: the plan is another then.
+    The policy sees from the next views whether a proposal was followed: the plan is another then. What has
+    no view any more is forgotten, such as a site that is gone.
     """
-    memories = dict(state.memories)
+    viewed = {(view.site, view.query) for view in views}
+    memories = {key: memory for key, memory in state.memories.items() if key in viewed}
     proposals, outcomes = [], []
     if settings.wish is Wish.OFF:
-        return PlanRound(state)
+        return PlanRound(PlanPolicyState(memories))
     for view in views:
         if len(view.graph.aliases) < FEWEST_REFERENCES or view.migrating:
             continue

@@ -109,9 +109,11 @@ class PlanAdaptation:
         if not self._attention.is_due(batch):
             self._attention = self._attention.after(batch, _rates(reports, elapsed_s), busy=False)
             return (), ()
+        running = {query for report in reports for query in report.joins}  # those that failed tell nothing
         views = [
             view
             for query, plans in tracks.plans.items()
+            if query in running
             for site in range(len(plans))
             if (view := self._view(query, site, tracks, partition_map, observed)) is not None
         ]

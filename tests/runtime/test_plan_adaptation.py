@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from tests.runtime.directed_runs import AB_C, STREAMS
+from tests.runtime.nasty_runs import bind
+
+from anabranch.adapt.plan_policy import PlanRound, PlanView
+from anabranch.adapt.tracks import Tracks
+from anabranch.exchange.partition_map import PartitionMap
+from anabranch.runtime import plan_adaptation
+from anabranch.runtime.catalog import reconcile
+from anabranch.runtime.plan_adaptation import PlanAdaptation
+from anabranch.runtime.reports import JoinReport, SiteReport
+
+TEXT = "SELECT a.id FROM a [NOW], b [NOW], c [NOW] WHERE a.k = b.k AND b.k = c.k"
+
+
+def test_no_plan_is_looked_for_where_a_query_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[set[str]] = []
+
+    def propose(views: Sequence[PlanView], state: Any, **_: Any) -> PlanRound:
+        looked_at.append({view.query for view in views})
+        return PlanRound(state)
+
+    monkeypatch.setattr(plan_adaptation, "propose_plans", propose)
+    catalog = reconcile(STREAMS, bind(STREAMS, p=TEXT, q=TEXT), None)
+    plans = PlanAdaptation(catalog.layout, catalog.streams, {})
+    tracks = Tracks({}).for_queries({"p": AB_C, "q": AB_C}, 1)
+    told = JoinReport(new_rows=dict.fromkeys("abc", 5), state_rows=dict.fromkeys("abc", 9))
+    for batch, running in ((0, "pq"), (2, "q")):
+        reports = [SiteReport(0, joins=dict.fromkeys(running, told))]
+        plans.after(batch, tracks, PartitionMap.even(1), reports, 1.0, "auto")
+    assert looked_at == [{"p", "q"}, {"q"}]
