@@ -89,8 +89,8 @@ def test_a_manifest_survives_its_encoding_and_encodes_to_the_same_bytes_again(ma
 
 
 def test_a_manifest_of_a_later_version_is_refused_with_the_way_out() -> None:
-    data = encode(dataclasses.replace(sample_manifest(), version=3))
-    with pytest.raises(UnsupportedVersionError, match=r"version 3, this Anabranch reads version 2"):
+    data = encode(dataclasses.replace(sample_manifest(), version=4))
+    with pytest.raises(UnsupportedVersionError, match=r"version 4, this Anabranch reads version 3"):
         decode(data, file="m")
 
 
@@ -108,7 +108,7 @@ def test_fields_that_the_version_does_not_have_are_refused(change: Any) -> None:
     del content["checksum"]
     assert decode(_sealed(content), file="m").batch == 0
     change(content)
-    with pytest.raises(CorruptionError, match="the fields of version 2"):
+    with pytest.raises(CorruptionError, match="the fields of version 3"):
         decode(_sealed(content), file="m")
 
 

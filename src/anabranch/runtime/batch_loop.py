@@ -22,6 +22,7 @@ from anabranch.plan.local_plan import LeafNode
 from anabranch.plan.migration_cost import Strategy
 from anabranch.runtime.admission import is_waiting
 from anabranch.runtime.catalog import Catalog
+from anabranch.runtime.delivery import is_delivered, note_delivered
 from anabranch.runtime.event_log import log_events
 from anabranch.runtime.finality import pending_rows, with_input_ended
 from anabranch.runtime.laps import Laps
@@ -110,18 +111,17 @@ class BatchLoop:
         self.wire: Wire = wire_of(self.layout.inputs)
         for query in catalog.queries:
             sinks[query.name].open(query.name, output_schema(query))
+        self._in_doubt = False
+        """Whether a step has begun and not come to its end."""
         if self.manifest is not None and self.manifest.step:
             # Spark repeats a batch that it does not know to be done, but knows nothing of further steps.
-            verify_staged(self._root, self.manifest)
-            self._publish_results(self.manifest)
+            self._deliver_again(self.manifest)
 
     def process(self, batch: int, *, offsets: str, source_id: str) -> BatchSummary:
         """Run batch `batch`, or finish publishing it when it has committed already."""
         self._check_entry(batch, offsets, source_id)
         if self.manifest is not None and self.manifest.batch == batch:
-            # Staged by a process that is gone: whatever happened to the files since, it is not published.
-            verify_staged(self._root, self.manifest)
-            self._publish_results(self.manifest)
+            self._deliver_again(self.manifest)
             return BatchSummary(self.manifest, (), {}, replayed=True)
         return self._run(batch, 0, offsets=offsets, source_id=source_id)
 
@@ -161,6 +161,9 @@ class BatchLoop:
         return steps
 
     def _run(self, batch: int, step: int, *, offsets: str, source_id: str) -> BatchSummary:
+        if self._in_doubt:
+            raise StateError("a step of this session has failed: stop it and start again from its checkpoint")
+        self._in_doubt = True
         laps = Laps()
         task = self._task(batch)
         laps.mark("plan")
@@ -174,11 +177,12 @@ class BatchLoop:
         self.partition_map = PartitionMap(manifest.partition_map, manifest.sites)
         self.tracks = Tracks.from_json(manifest.tracks)
         laps.mark("commit")
-        self._publish_results(manifest)
+        self._deliver(manifest)
         if batch % COLLECT_EVERY == 0:
             collect_garbage(self._storage, keep=self._steering.settings.keep_manifests)
         log_events(self._root, events)
         laps.mark("publish")
+        self._in_doubt = False
         return BatchSummary(manifest, reports, laps.seconds, events=events)
 
     def _check_entry(self, batch: int, offsets: str, source_id: str) -> None:
@@ -274,6 +278,7 @@ class BatchLoop:
         manifest = Manifest(
             batch=task.batch,
             step=step,
+            number=self.manifest.number + 1 if self.manifest else 0,
             parent=self._parent,
             epoch=self._fence.epoch,
             attempt=secrets.token_hex(8),
@@ -303,11 +308,22 @@ class BatchLoop:
         ]
         return max(passed, default=0) / 1e6
 
-    def _publish_results(self, manifest: Manifest) -> None:
+    def _deliver_again(self, manifest: Manifest) -> None:
+        """Give the sinks what a process committed that is gone, unless it has said that they have it."""
+        if not is_delivered(self._root, self._parent):
+            # Whatever happened to the files since, they are what was staged or are not published.
+            verify_staged(self._root, manifest)
+            self._deliver(manifest)
+
+    def _deliver(self, manifest: Manifest) -> None:
+        """Give the sinks the results of the newest step."""
         staged = self._root / STAGED
         for query in self._catalog.queries:
             files = tuple(staged / f.name for f in manifest.results if f.query == query.name)
             self._sinks[query.name].publish(
-                ResultBatch(query.name, manifest.batch, manifest.step, output_schema(query), files)
+                ResultBatch(
+                    query.name, manifest.batch, manifest.step, manifest.number, output_schema(query), files
+                )
             )
         keep_dead_letters(self._root, manifest)
+        note_delivered(self._root, self._parent)

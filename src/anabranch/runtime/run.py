@@ -57,7 +57,7 @@ class Run:
                 for step in finish():
                     self._note_step(step)
             except BaseException as error:
-                self._failure = error
+                self._fail(error)
 
         self._ending = threading.Thread(target=wait_and_finish, name="anabranch-finish", daemon=True)
         self._ending.start()
@@ -65,15 +65,17 @@ class Run:
     def step_when_idle(self, step: Callable[[], BatchSummary]) -> None:
         """Let rows that wait enter while no new ones come."""
 
-        def take() -> None:
-            if self.streamingQuery.isActive:
-                self._note_step(step())
-
         def fail(error: BaseException) -> None:
-            self._failure = error
+            self._fail(error)
             self.streamingQuery.stop()
 
-        self._idle = IdleSteps(lambda: self._loop.rows_wait, take, failed=fail, turn=self.turn)
+        self._idle = IdleSteps(
+            lambda: self._loop.rows_wait,
+            lambda: self._note_step(step()),
+            alive=lambda: self._failure is None and self.streamingQuery.isActive,
+            failed=fail,
+            turn=self.turn,
+        )
 
     def _note_step(self, step: BatchSummary) -> None:
         self._progress.append(progress_of(step, rows_before=_rows(step.manifest)))
@@ -92,13 +94,18 @@ class Run:
             summary = self._loop.process(batch, offsets=offsets, source_id=source_id)
         except BaseException as error:
             if not self._stopped:  # whoever stops a run interrupts its batch
-                self._failure = error
+                self._fail(error)
             raise
         finally:
             if self._idle is not None:
                 self._idle.stir()
         self._progress.append(progress_of(summary, rows_before=rows_before))
         self._note_events(summary, failed_before)
+
+    def _fail(self, error: BaseException) -> None:
+        """What fails first is the cause of what fails after it."""
+        if self._failure is None:
+            self._failure = error
 
     def _note_events(self, summary: BatchSummary, failed_before: set[str]) -> None:
         batch = summary.manifest.batch
