@@ -100,6 +100,7 @@ class BatchLoop:
         self._sinks = sinks
         self._execute = execute
         self._clock = clock
+        self._started_s = clock()
         self.manifest = recover(storage)
         self._parent = digest(self.manifest) if self.manifest else NO_PARENT
         self.layout = catalog.layout
@@ -261,7 +262,14 @@ class BatchLoop:
         )
         now_s, timeout = self._clock(), self._steering.settings.idle_timeout_seconds
         known = {s.name: s for s in self.manifest.streams} if self.manifest else {}
-        streams = advance(known, self._catalog.streams, reports, now_s=now_s, idle_timeout_s=timeout)
+        streams = advance(
+            known,
+            self._catalog.streams,
+            reports,
+            now_s=now_s,
+            started_s=self._started_s,
+            idle_timeout_s=timeout,
+        )
         next_map, tracks, blocks, events = self._steering.after(
             task.batch,
             task.partition_map,
