@@ -131,6 +131,11 @@ class BatchLoop:
         return self._run(batch, 0, offsets=offsets, source_id=source_id)
 
     @property
+    def failures(self) -> dict[str, str]:
+        """Why queries were ended, in this session or an earlier one, by name."""
+        return self._catalog.failures()
+
+    @property
     def rows_wait(self) -> bool:
         """Whether rows were put off to a later batch, or partitions on disk owe results."""
         return self._input_waits or bool(self._catalog.ahead().keys() - self._catalog.failed())
