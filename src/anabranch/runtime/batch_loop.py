@@ -16,7 +16,7 @@ from typing import Any
 
 from anabranch.adapt.events import AdaptEvent
 from anabranch.adapt.tracks import Tracks
-from anabranch.errors import StateError
+from anabranch.errors import ConfigError, StateError
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.local_plan import LeafNode
 from anabranch.plan.migration_cost import Strategy
@@ -75,6 +75,8 @@ class BatchLoop:
         Sink by query name.
     execute
         Runs the slots of a batch.
+    cores
+        What `slots = 0` stands for when it is set while the session runs.
     clock
         Unix time in seconds.
     is_over
@@ -91,6 +93,7 @@ class BatchLoop:
         settings: Settings,
         sinks: Mapping[str, Sink],
         execute: Execute,
+        cores: int = 1,
         clock: Callable[[], float] = time.time,
         is_over: IsOver = is_over,
     ) -> None:
@@ -100,7 +103,9 @@ class BatchLoop:
         self._catalog = catalog
         self._sinks = sinks
         self._execute = execute
+        self._cores = cores
         self._clock = clock
+        self._started_s = clock()
         self.manifest = recover(storage)
         self._parent = digest(self.manifest) if self.manifest else NO_PARENT
         self.layout = catalog.layout
@@ -124,6 +129,11 @@ class BatchLoop:
             self._deliver_again(self.manifest)
             return BatchSummary(self.manifest, (), {}, replayed=True)
         return self._run(batch, 0, offsets=offsets, source_id=source_id)
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Why queries were ended, in this session or an earlier one, by name."""
+        return self._catalog.failures()
 
     @property
     def rows_wait(self) -> bool:
@@ -220,11 +230,17 @@ class BatchLoop:
     def change(self, **settings: Any) -> None:
         """Change settings from the next boundary on: `sites`, `memory_budget_mb` and the like."""
         values = [(name, str(value)) for name, value in settings.items()]
-        self._steering.settings = self._steering.settings.with_values(values)
+        changed = self._steering.settings.with_values(values).resolved(self._cores)
+        if changed.end_of_input != self._steering.settings.end_of_input:
+            raise ConfigError(
+                "end_of_input cannot change while the session runs: give it at the start, as "
+                "session.start(endOfInput=True, availableNow=True)"
+            )
+        self._steering.settings = changed
 
     def migrate(self, query: str, plan: str, site: int | None = None, strategy: str = "moving_state") -> None:
         """Let one site, or all, change to another plan at the next boundary."""
-        sites = range(self.partition_map.sites) if site is None else (site,)
+        sites = range(self._steering.settings.sites) if site is None else (site,)
         self._steering.wish(query, plan, sites, strategy, self.tracks)
 
     def _task(self, batch: int) -> SlotTask:
@@ -265,7 +281,14 @@ class BatchLoop:
         )
         now_s, timeout = self._clock(), self._steering.settings.idle_timeout_seconds
         known = {s.name: s for s in self.manifest.streams} if self.manifest else {}
-        streams = advance(known, self._catalog.streams, reports, now_s=now_s, idle_timeout_s=timeout)
+        streams = advance(
+            known,
+            self._catalog.streams,
+            reports,
+            now_s=now_s,
+            started_s=self._started_s,
+            idle_timeout_s=timeout,
+        )
         next_map, tracks, blocks, events = self._steering.after(
             task.batch,
             task.partition_map,

@@ -41,6 +41,11 @@ class Run:
         """Held by whoever works on the batch loop: Spark's batch, or a step between two."""
         self.events: list[Event] = []
         """What happened beside rows, oldest first."""
+        self._failed = loop.failures
+        for failure in self._failed.values():
+            assert loop.manifest is not None
+            message = f"ended in an earlier session, and stays so: {failure}"
+            self.events.append(Event(loop.manifest.batch, "query_failed", message))
 
     def attach(self, query: StreamingQuery) -> None:
         self._query = query
@@ -83,13 +88,12 @@ class Run:
         self.events.append(
             Event(step.manifest.batch, "finishing", f"a step without new rows: {rows:,} results")
         )
-        self._note_events(step, set())
+        self._note_events(step)
 
     def process(self, batch: int, *, offsets: str, source_id: str) -> None:
         """Run one micro-batch; Spark calls it."""
         before = self._loop.manifest
         rows_before = _rows(before) if before else 0
-        failed_before = {q.name for q in before.queries if q.failure} if before else set()
         try:
             summary = self._loop.process(batch, offsets=offsets, source_id=source_id)
         except BaseException as error:
@@ -100,23 +104,24 @@ class Run:
             if self._idle is not None:
                 self._idle.stir()
         self._progress.append(progress_of(summary, rows_before=rows_before))
-        self._note_events(summary, failed_before)
+        self._note_events(summary)
 
     def _fail(self, error: BaseException) -> None:
         """What fails first is the cause of what fails after it."""
         if self._failure is None:
             self._failure = error
 
-    def _note_events(self, summary: BatchSummary, failed_before: set[str]) -> None:
+    def _note_events(self, summary: BatchSummary) -> None:
         batch = summary.manifest.batch
         if summary.replayed:
             self.events.append(
                 Event(batch, "replayed", "committed before a restart; its results are published")
             )
         self.events += [Event(batch, str(e.kind), e.message, e.data) for e in summary.events]
-        for query in summary.manifest.queries:
-            if query.failure and query.name not in failed_before:
-                self.events.append(Event(batch, "query_failed", query.failure))
+        known, self._failed = self._failed, self._loop.failures
+        self.events += [
+            Event(batch, "query_failed", failure) for q, failure in self._failed.items() if q not in known
+        ]
 
     @property
     def streamingQuery(self) -> StreamingQuery:

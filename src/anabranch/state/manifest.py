@@ -39,7 +39,7 @@ class StreamState:
     late: int = 0
     rejected: int = 0
     spoke_at: float | None = None
-    """When it last brought a row, or was first seen, in seconds of Unix time."""
+    """When it last brought a row, was first seen, or a session began to wait for it; seconds of Unix time."""
 
 
 @dataclass(frozen=True, slots=True)
