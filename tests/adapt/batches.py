@@ -8,12 +8,18 @@ import numpy as np
 
 from anabranch.adapt.controller import Controller, Step
 from anabranch.adapt.events import EventKind
-from anabranch.adapt.packing import packing_bound
+from anabranch.adapt.packing import fluid_level
 from anabranch.adapt.proposal import Move
 from anabranch.adapt.statistics import Floats, Statistics, sum_by_site
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
 
 FIXED_S = 0.002
+
+
+def packing_bound(work_s: Floats, slowness: Floats, *, fixed_s: float = 0.0) -> float:
+    """No assignment of whole partitions to sites makes the busiest site's load smaller than this."""
+    biggest = float(work_s.max(initial=0.0)) + fixed_s
+    return max(fluid_level(work_s, slowness, fixed_s=fixed_s), biggest * float(slowness.min()))
 
 
 @dataclass

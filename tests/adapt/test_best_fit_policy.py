@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.adapt.batches import packing_bound
 from tests.adapt.views import moves_of, view_of
 
 from anabranch.adapt.best_fit_policy import BestFitPolicy
-from anabranch.adapt.packing import fluid_level, longest_first, packing_bound
+from anabranch.adapt.packing import fluid_level, longest_first
 from anabranch.adapt.policy import Thresholds
 from anabranch.adapt.proposal import Move
 from anabranch.adapt.statistics import sum_by_site

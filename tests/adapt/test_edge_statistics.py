@@ -118,12 +118,6 @@ def test_a_batch_in_which_no_event_time_passed_has_no_rate() -> None:
     assert known(statistics).rates["a"] == pytest.approx(180 / 2)
 
 
-def test_a_dropped_query_is_forgotten() -> None:
-    statistics = reported(report())
-    statistics.drop("q")
-    assert statistics.to_json() == {}
-
-
 counts = st.integers(0, 10**6)
 
 

@@ -20,15 +20,15 @@ class ScriptedRun(Run):
     """A run that has so many events more each time it is asked whether it has ended."""
 
     def __init__(self, *events: int) -> None:
-        super().__init__(SimpleNamespace(), SimpleNamespace())  # type: ignore[arg-type]
+        super().__init__(SimpleNamespace(failures={}), SimpleNamespace())  # type: ignore[arg-type]
         self._script = list(events)
         self._batch = 0
 
     def awaitTermination(self, timeout: float | None = None) -> bool:
         for _ in range(self._script.pop(0)):
             told = AdaptEvent(self._batch, EventKind.MEMORY_PLANNED, "told")
-            manifest = SimpleNamespace(batch=self._batch, queries=())
-            self._note_events(SimpleNamespace(manifest=manifest, replayed=False, events=(told,)), set())  # type: ignore[arg-type]
+            manifest = SimpleNamespace(batch=self._batch)
+            self._note_events(SimpleNamespace(manifest=manifest, replayed=False, events=(told,)))  # type: ignore[arg-type]
             self._batch += 1
         return not self._script
 

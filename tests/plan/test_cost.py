@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.plan.every_plan import every_plan
 from tests.plan.statistics import graph, graphs, random_statistics, statistics
 
-from anabranch.plan.candidates import candidates
 from anabranch.plan.cost import (
     Calibration,
     UnitCosts,
     Work,
     WorkObserved,
-    calibrated,
     multiway_cost,
     plan_cost,
     probe_orders,
@@ -63,7 +63,7 @@ def mirror(plan: Plan) -> Plan:
 def test_mirror_images_cost_the_same(data: st.DataObject) -> None:
     asked = data.draw(graphs(largest=4))
     found = Estimates(asked, data.draw(random_statistics(asked)))
-    for plan in candidates(asked):
+    for plan in every_plan(asked):
         costs = (plan_cost(p, found, UnitCosts()).seconds for p in (plan, mirror(plan)))
         assert next(costs) == pytest.approx(next(costs))
 
@@ -109,6 +109,11 @@ def observations(units: UnitCosts, *, number: int = 30, noise: float = 0.0) -> l
     rng = np.random.default_rng(1)
     works = [Work(*(float(n) for n in rng.integers(1e4, 1e6, 3))) for _ in range(number)]
     return [WorkObserved(work, work.seconds(units) * float(rng.normal(1, noise))) for work in works]
+
+
+def calibrated(observed: list[WorkObserved]) -> UnitCosts:
+    """Units fitted to observations, the oldest first."""
+    return reduce(Calibration.add, observed, Calibration()).unit_costs()
 
 
 def test_units_are_found_from_what_work_took() -> None:

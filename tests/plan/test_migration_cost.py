@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.plan.every_plan import every_plan
 from tests.plan.statistics import graph, random_statistics, statistics
 
-from anabranch.plan.candidates import candidates
 from anabranch.plan.cost import UnitCosts, plan_cost
 from anabranch.plan.estimates import Estimates, JoinStatistics
 from anabranch.plan.graph import JoinGraph
@@ -58,7 +58,7 @@ def test_states_are_matched_by_the_references_they_cover(
     assert {"a", "b", "c", "d"} <= set(names(found.matched))
 
 
-@given(st.sampled_from(list(candidates(ONE_KEY))), st.sampled_from(list(candidates(ONE_KEY))))
+@given(st.sampled_from(list(every_plan(ONE_KEY))), st.sampled_from(list(every_plan(ONE_KEY))))
 def test_every_state_can_be_recomputed_from_those_before_it(old, new) -> None:
     found = match_states(old, new)
     there = set(found.matched)
@@ -74,13 +74,10 @@ def test_plans_of_different_queries_are_refused() -> None:
         match_states(parse_plan("(a b)"), parse_plan("(a c)"))
 
 
-def test_running_only_the_changed_box_twice_costs_less_than_the_whole_plan() -> None:
+def test_joins_change_with_either_of_their_sides() -> None:
     old, new = parse_plan("(((a b) c) d)"), parse_plan("((a (b c)) d)")
     assert [str(j) for j in changed_joins(old, new)] == ["(b c)", "(a (b c))"]
     assert [str(j) for j in changed_joins(new, old)] == ["(a b)", "((a b) c)"]
-    box, whole = (parallel(statistics(ONE_KEY), old=old, new=new, whole_plan=w) for w in (False, True))
-    assert box.processing_s < whole.processing_s
-    assert box.cost_s < whole.cost_s
 
 
 def moving(known: JoinStatistics, asked=ONE_KEY, old=OLD, new=NEW, costs=COSTS) -> MigrationCost:
@@ -249,7 +246,7 @@ def test_no_strategy_when_it_is_off() -> None:
 @given(st.data())
 def test_costs_are_finite_and_no_more_than_what_is_processed(data: st.DataObject) -> None:
     known = data.draw(random_statistics(ONE_KEY))
-    plans = st.sampled_from(list(candidates(ONE_KEY)))
+    plans = st.sampled_from(list(every_plan(ONE_KEY)))
     old, new = data.draw(plans), data.draw(plans)
     for found in (moving(known, old=old, new=new), parallel(known, old=old, new=new)):
         assert found.feasible

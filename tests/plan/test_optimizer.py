@@ -7,9 +7,9 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.plan.every_plan import every_plan
 from tests.plan.statistics import graph, graphs, random_statistics, statistics
 
-from anabranch.plan.candidates import candidates
 from anabranch.plan.cost import UnitCosts, plan_cost
 from anabranch.plan.estimates import Estimates
 from anabranch.plan.optimizer import best_plan, ranked
@@ -23,10 +23,10 @@ def test_dynamic_programming_finds_what_exhaustive_search_finds(data: st.DataObj
     asked = data.draw(graphs(largest=5))
     known = data.draw(random_statistics(asked))
     found = Estimates(asked, known)
-    every = sorted(plan_cost(plan, found, COSTS).seconds for plan in candidates(asked))
+    every = sorted(plan_cost(plan, found, COSTS).seconds for plan in every_plan(asked))
     best = best_plan(found, COSTS)
     assert best.cost.seconds == pytest.approx(every[0])
-    assert best.plan in set(candidates(asked))
+    assert best.plan in set(every_plan(asked))
     some = ranked(found, COSTS, limit=7)
     assert [rated.cost.seconds for rated in some] == pytest.approx(every[:7])
     assert len({str(rated.plan) for rated in some}) == len(some)

@@ -13,6 +13,10 @@ def unexpected(error: BaseException) -> None:
     raise error
 
 
+def always() -> bool:
+    return True
+
+
 def test_steps_are_taken_until_nothing_waits() -> None:
     left, done = [3], threading.Event()
     turn = threading.Lock()
@@ -23,7 +27,7 @@ def test_steps_are_taken_until_nothing_waits() -> None:
         if not left[0]:
             done.set()
 
-    idle = IdleSteps(lambda: left[0] > 0, step, failed=unexpected, turn=turn, pause_s=0.001)
+    idle = IdleSteps(lambda: left[0] > 0, step, alive=always, failed=unexpected, turn=turn, pause_s=0.001)
     assert done.wait(LONG_S)
     idle.stop()
     assert left == [0]
@@ -38,7 +42,7 @@ def test_no_step_is_taken_while_a_batch_runs() -> None:
         return True
 
     with turn:
-        idle = IdleSteps(waits, stepped.set, failed=unexpected, turn=turn, pause_s=0.001)
+        idle = IdleSteps(waits, stepped.set, alive=always, failed=unexpected, turn=turn, pause_s=0.001)
         for _ in range(3):
             asked.clear()
             assert asked.wait(LONG_S)
@@ -58,7 +62,25 @@ def test_a_step_that_fails_is_told_once_and_lets_go_of_the_turn() -> None:
         told.append(str(error))
         told_once.set()
 
-    idle = IdleSteps(lambda: True, step, failed=failed, turn=turn, pause_s=0.001)
+    idle = IdleSteps(lambda: True, step, alive=always, failed=failed, turn=turn, pause_s=0.001)
     assert told_once.wait(LONG_S)
     idle.stop()
     assert told == ["disk full"]
+
+
+def test_no_step_is_taken_once_the_query_has_ended() -> None:
+    asked = threading.Event()
+
+    def alive() -> bool:
+        asked.set()
+        return False
+
+    idle = IdleSteps(
+        always, unexpected_step, alive=alive, failed=unexpected, turn=threading.Lock(), pause_s=0.001
+    )
+    assert asked.wait(LONG_S)
+    idle.stop()
+
+
+def unexpected_step() -> None:
+    raise AssertionError("the query has ended")

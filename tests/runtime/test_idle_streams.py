@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from tests.runtime.nasty_runs import bind, rows, stream
+from tests.runtime.nasty_runs import START, bind, rows, stream
 
 from anabranch.runtime.settings import Settings
 from anabranch.testing.local_run import LocalRun
@@ -30,18 +31,25 @@ def clock() -> Clock:
     return Clock()
 
 
+QUERIES = bind(
+    (A, B),
+    pairs="SELECT a.id AS a, b.id AS b FROM a [RANGE 10 MICROSECONDS], b [NOW] WHERE a.k = b.k",
+    counts="SELECT a.k, COUNT(*) AS n FROM a [NOW], b [NOW] WHERE a.k = b.k GROUP BY a.k",
+)
+SETTINGS = Settings(sites=1, slots=1, max_blocks=1, idle_timeout_seconds=TIMEOUT_S)
+
+
 @pytest.fixture
-def run(clock: Clock) -> Iterator[LocalRun]:
-    queries = bind(
-        (A, B),
-        pairs="SELECT a.id AS a, b.id AS b FROM a [RANGE 10 MICROSECONDS], b [NOW] WHERE a.k = b.k",
-        counts="SELECT a.k, COUNT(*) AS n FROM a [NOW], b [NOW] WHERE a.k = b.k GROUP BY a.k",
-    )
-    settings = Settings(sites=1, slots=1, max_blocks=1, idle_timeout_seconds=TIMEOUT_S)
-    with scratch() as root:
-        running = LocalRun(root, (A, B), queries, settings=settings, clock=clock)
-        yield running
-        running.close()
+def root() -> Iterator[Path]:
+    with scratch() as folder:
+        yield folder
+
+
+@pytest.fixture
+def run(root: Path, clock: Clock) -> Iterator[LocalRun]:
+    running = LocalRun(root, (A, B), QUERIES, settings=SETTINGS, clock=clock)
+    yield running
+    running.close()
 
 
 def _watermark(run: LocalRun, name: str) -> int | None:
@@ -97,3 +105,47 @@ def test_when_all_are_silent_nothing_moves(run: LocalRun, clock: Clock) -> None:
     clock.now_s += 10 * TIMEOUT_S
     run.batch({"a": rows(), "b": rows()})
     assert [_watermark(run, name) for name in "ab"] == before
+
+
+def test_the_time_between_two_sessions_is_no_silence(run: LocalRun, root: Path, clock: Clock) -> None:
+    run.batch({"a": rows((1, 0)), "b": rows((1, 0))})
+    before = _watermark(run, "b")
+    run.close()
+    clock.now_s += 10 * TIMEOUT_S
+    again = LocalRun(root, (A, B), QUERIES, settings=SETTINGS, clock=clock)
+    again.batch({"a": rows((1, 100), first=1), "b": rows()})
+    assert _watermark(again, "b") == before
+    again.batch({"a": rows(), "b": rows((1, 50), (1, 100), first=1)})
+    assert again.results("pairs").to_pylist() == [{"a": 1, "b": 2}]
+    clock.now_s += TIMEOUT_S
+    summary = again.batch({"a": rows((1, 200), first=2), "b": rows()})
+    assert [e.kind for e in summary.events] == ["stream_idle"]
+    assert _watermark(again, "b") == _watermark(again, "a")
+    again.close()
+
+
+def test_a_stream_that_comes_back_behind_the_others_catches_up(run: LocalRun, clock: Clock) -> None:
+    run.batch({"a": rows((1, 0)), "b": rows((1, 0))})
+    clock.now_s += TIMEOUT_S
+    run.batch({"a": rows((1, 100), first=1), "b": rows()})
+    for number in range(1, 4):  # b is late by 80 to begin with and comes on faster than a
+        clock.now_s += TIMEOUT_S / 2
+        run.batch(
+            {
+                "a": rows((1, 100 + 10 * number), first=1 + number),
+                "b": rows((1, 20 + 40 * number), first=number),
+            }
+        )
+    assert run.loop.manifest is not None
+    assert {s.name: s.late for s in run.loop.manifest.streams} == {"a": 0, "b": 1}
+    pairs = run.results("pairs").sort_by("b").to_pylist()
+    assert pairs == [{"a": 0, "b": 0}, {"a": 1, "b": 2}, {"a": 4, "b": 3}]
+
+
+@pytest.mark.parametrize("time", [50, -START], ids=["late", "rejected"])
+def test_rows_that_are_refused_end_the_silence(run: LocalRun, clock: Clock, time: int) -> None:
+    run.batch({"a": rows((1, 0)), "b": rows((1, 0))})
+    clock.now_s += TIMEOUT_S
+    run.batch({"a": rows((1, 100), first=1), "b": rows()})
+    run.batch({"a": rows((1, 200), first=2), "b": rows((1, time), first=1)})
+    assert _watermark(run, "b") == START + 100

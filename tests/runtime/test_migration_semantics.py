@@ -208,6 +208,26 @@ def test_a_parallel_track_of_a_join_whose_rows_never_leave_is_refused(tmp_path: 
     run.close()
 
 
+def test_a_plan_for_a_site_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    run = LocalRun(tmp_path, STREAMS, [THREE], settings=TWO_SITES)
+    for site in (-1, 2, 99):
+        with pytest.raises(ConfigError, match=rf"no site {site}: choose from 0 to 1"):
+            run.loop.migrate("q", BC_A, site)
+    run.close()
+
+
+@pytest.mark.parametrize("sites", [1, 4])
+def test_a_plan_for_all_sites_is_one_for_those_of_the_next_batch(tmp_path: Path, sites: int) -> None:
+    run = LocalRun(tmp_path, STREAMS, [THREE], settings=TWO_SITES)
+    run.batch(STEADY[0])
+    run.loop.change(sites=sites)
+    run.loop.migrate("q", BC_A)
+    for batch in STEADY[1:3]:  # plans wait while partitions move
+        run.batch(batch)
+    assert run.loop.tracks.plans["q"] == (BC_A,) * sites
+    run.close()
+
+
 # --- restarts, queries that come and go, steps without rows ---------------------------------------
 
 PROTOCOLS = [

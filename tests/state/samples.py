@@ -63,4 +63,4 @@ def sample_manifest(batch: int = 0, step: int = 0, parent: str = NO_PARENT, **gi
         "source_id": "spark-checkpoint",
         "committed_at": 1_700_000_000.5,
     }
-    return Manifest(batch=batch, step=step, parent=parent, **(fields | given))
+    return Manifest(batch=batch, step=step, number=batch + step, parent=parent, **(fields | given))

@@ -13,7 +13,6 @@ from anabranch.state.expiry import (
     KEEP_ALL,
     LeafUse,
     WindowRef,
-    deadline,
     held_back,
     intermediate_horizon,
     leaf_horizon,
@@ -65,7 +64,8 @@ def test_an_intermediate_row_goes_exactly_when_no_row_outside_can_complete_it(
     at = {i: data.draw(times, label=f"ts of {i}") for i in sorted(inside)}
     joined = tuple(query[i] for i in sorted(inside))
     assume(_joins(joined, tuple(at.values())))  # else there is no such intermediate row
-    last = deadline((at[i], query[i].window_us) for i in inside)
+    ends = (at[i] + w for i in inside if (w := query[i].window_us) is not None)
+    last = min(ends, default=2**63 - 1)  # the deadline of the row
     dropped = may_drop(sample_meta("b", max_deadline=last), intermediate_horizon(query, inside, marks))
     assert dropped == (not _needed(query, at, marks))
 

@@ -104,10 +104,6 @@ class EdgeStatistics:
         """Count a batch."""
         self._queries.setdefault(query, {}).setdefault(site, _Sums()).add(report, self._decay)
 
-    def drop(self, query: str) -> None:
-        """Forget a query that is gone, or was replaced by another of its name."""
-        self._queries.pop(query, None)
-
     def join_statistics(
         self, site: int, query: str, *, graph: JoinGraph, windows_s: Mapping[str, float]
     ) -> JoinStatistics | None:

@@ -1,4 +1,4 @@
-"""How well partitions could be spread at best: bounds and a packing to compare with."""
+"""How well partitions could be spread at best: a bound and a packing to compare with."""
 
 from __future__ import annotations
 
@@ -37,16 +37,6 @@ def fluid_level(
         if not full.any() or full.sum() == below.sum():
             return level
         below &= ~full
-
-
-def packing_bound(work_s: Floats, slowness: Floats, *, fixed_s: float = 0.0) -> float:
-    """No assignment of whole partitions to sites makes the busiest site's load smaller than this.
-
-    >>> packing_bound(np.array([9.0, 1.0, 1.0, 1.0]), np.ones(3))
-    9.0
-    """
-    biggest = float(work_s.max(initial=0.0)) + fixed_s
-    return max(fluid_level(work_s, slowness, fixed_s=fixed_s), biggest * float(slowness.min()))
 
 
 def longest_first(work_s: Floats, slowness: Floats, *, fixed_s: float = 0.0) -> Ints:

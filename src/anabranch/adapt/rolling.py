@@ -78,11 +78,6 @@ class RollingStatistics:
         """The same at the end of any batch of the round, or when it began."""
 
     @property
-    def collected(self) -> Statistics | None:
-        """What the running round has seen so far."""
-        return self._round
-
-    @property
     def model(self) -> CostModel:
         return self._fit.model if self.memory.fit_costs else CostModel()
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from anabranch.adapt.packing import fluid_level
 from anabranch.adapt.proposal import Move
 from anabranch.adapt.statistics import Flags, Floats, Ints, sum_by_site
 
@@ -79,11 +78,6 @@ class RoundView:
             load[move.source] -= self.slowness[move.source] * work
             load[move.target] += self.slowness[move.target] * work
         return load
-
-    def imbalance(self) -> float:
-        """Load of the busiest site against a perfect packing's; 1 is balanced."""
-        level = fluid_level(self.work_s, self.slowness, fixed_s=self.fixed_s)
-        return float(self.load_of_sites().max() / level) if level > 0 else 1.0
 
     def partitions_of(self, site: int) -> Ints:
         return np.flatnonzero(self.site_of == site)

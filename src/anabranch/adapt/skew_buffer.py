@@ -26,10 +26,6 @@ class SkewBuffer:
 
     capacity_rows: int
 
-    def space(self, waiting: Ints) -> int:
-        """Rows that may still be put in."""
-        return max(0, self.capacity_rows - int(waiting.sum()))
-
     def admit(
         self, waiting: Ints, room: Floats, site_of: Ints, *, stalled: Flags | None = None, phase: float = 0.5
     ) -> Ints:

@@ -49,7 +49,7 @@ def explain(
         settings = Settings().with_values(declared.settings)
         catalog = reconcile(declared.streams, declared.queries, None)
         # One site per core is decided when Spark has started; this machine's cores are the best guess.
-        number = sites or settings.sites or settings.slots or _cores()
+        number = sites or settings.resolved(_cores()).sites
         told = []
         for name in chosen:
             told.append(explain_query(catalog, name, sites=number))

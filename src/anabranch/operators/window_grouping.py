@@ -71,5 +71,6 @@ class WindowGrouping:
         if self.pairs > self._quota:
             raise QuotaExceeded(
                 f"query {self._query.name!r} looked into more than {self._quota:,} ranges in one batch at "
-                "one site: filter its rows in WHERE, or raise quota_pairs"
+                "one site and was ended: start it under a new name, with fewer rows by WHERE or a larger "
+                "quota_pairs"
             )

@@ -189,7 +189,8 @@ class WindowJoin:
             if self.pairs > self._quota:
                 raise QuotaExceeded(
                     f"query {self._plan.query.name!r} matched more than {self._quota:,} pairs in one batch "
-                    "at one site: narrow its windows or predicate, or raise quota_pairs"
+                    "at one site and was ended: start it under a new name, with narrower windows or "
+                    "predicates or a larger quota_pairs"
                 )
             left, right = (new, old) if new_is_left else (old, new)
             at = (new_rows, old_rows) if new_is_left else (old_rows, new_rows)

@@ -6,39 +6,19 @@ first in FROM on the left, at every node.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
-from itertools import product
 
 from anabranch.plan.graph import JoinGraph
-from anabranch.plan.tree import Join, Leaf, Plan
+from anabranch.plan.tree import Join, Plan
 
 References = frozenset[str]
 """The references a node covers: they identify its state."""
 Splits = Mapping[References, tuple[tuple[References, References], ...]]
 
 
-def candidates(graph: JoinGraph) -> Iterator[Plan]:
-    """All plans of a query: (2n - 3)!! for n references on one key, so for small n only.
-
-    >>> graph = JoinGraph(("a", "b", "c"), (frozenset("ab"), frozenset("bc")), ())
-    >>> [str(plan) for plan in candidates(graph)]
-    ['((a b) c)', '(a (b c))']
-    """
-    splits = splits_of(graph)
-
-    def trees(references: References) -> Iterator[Plan]:
-        if len(references) == 1:
-            yield from map(Leaf, references)
-        for left, right in splits.get(references, ()):
-            for sides in product(trees(left), trees(right)):
-                yield Join(*sides)
-
-    yield from trees(frozenset(graph.aliases))
-
-
 def canonical(plan: Plan, graph: JoinGraph) -> Plan:
-    """The same plan as `candidates` writes it.
+    """The same plan as it is written here.
 
     >>> from anabranch.plan.tree import parse_plan
     >>> str(canonical(parse_plan("(c (b a))"), JoinGraph(("a", "b", "c"), (frozenset("abc"),), ())))

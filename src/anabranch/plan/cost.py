@@ -259,20 +259,6 @@ class Calibration:
         return cls(products, moments, *map(float, data["noise"])) if len(moments) == TERMS else cls()
 
 
-def calibrated(
-    observations: Iterable[WorkObserved], *, usual: UnitCosts | None = None, decay: float = 0.9
-) -> UnitCosts:
-    """Units fitted to observations, the oldest first.
-
-    >>> f"{calibrated([WorkObserved(Work(1e6, 0, 0), 2.0)]).probe_s:.2g}"
-    '2e-06'
-    """
-    calibration = Calibration()
-    for observed in observations:
-        calibration = calibration.add(observed, decay=decay)
-    return calibration.unit_costs(usual)
-
-
 def _at_least(
     gram: npt.NDArray[np.float64], moment: npt.NDArray[np.float64], *, least: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:

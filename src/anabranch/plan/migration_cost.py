@@ -159,22 +159,19 @@ def parallel_track_cost(
     costs: UnitCosts,
     lateness_s: float = 0.0,
     rule: PurgeRule = PurgeRule.EXACT,
-    whole_plan: bool = True,
 ) -> MigrationCost:
     """Equations 5 and 6: both boxes process what arrives until the old rows are gone (equation 4).
 
-    The box is the whole plan where every track has states of its own, else the joins that change (C7).
+    The box is the whole plan, because every track has states of its own (C7).
     """
     duration = parallel_track_duration(old, statistics, lateness_s=lateness_s, rule=rule)
-    old_box, new_box = changed_joins(new, old), changed_joins(old, new)
     if isinstance(old, Probe) or isinstance(new, Probe):  # moving state is free to the one
         return MigrationCost(Strategy.PARALLEL_TRACK, math.inf, 0.0, math.inf, math.inf)
-    if not new_box:
+    if not changed_joins(old, new):
         return MigrationCost(Strategy.PARALLEL_TRACK, 0.0, 0.0, 0.0, 0.0)
-    if whole_plan:
-        old_box, new_box = tuple(joins(old)), tuple(joins(new))
     if not math.isfinite(duration):
         return MigrationCost(Strategy.PARALLEL_TRACK, math.inf, 0.0, math.inf, math.inf)
+    old_box, new_box = tuple(joins(old)), tuple(joins(new))
     track = TrackCost(graph, statistics, costs, root=frozenset(new.aliases))
     processing = track.draining(old_box, duration) + track.filling(new_box, duration)
     cost = processing - track.running(new_box, duration)

@@ -20,7 +20,6 @@ from anabranch.reproduce.cape_streams import HIGH, LOW, NEW_PLAN, Arrivals, Tabl
 from anabranch.sim.experiments.picture import Chart, draw
 from anabranch.sim.experiments.result import Check, Result, Table, at_least, at_most
 
-ROWS = 500.0
 REPEATS = 2
 """Runs of each, on the same rows: a batch took what it took when nothing else disturbed it."""
 
@@ -31,6 +30,8 @@ class Scale:
 
     Attributes
     ----------
+    rows
+        How many for one of the paper's.
     second
         What a second of the paper is: so that the old plan is too much for one core at high load, and not at
         low load, as in the paper.
@@ -41,12 +42,13 @@ class Scale:
     """
 
     column: Table2
+    rows: float
     window_s: float
     second: float
     per_window: int
 
 
-SCALES = {"low": Scale(LOW, 1.0, 0.25, 8), "high": Scale(HIGH, 2.0, 0.5, 32)}
+SCALES = {"low": Scale(LOW, 500.0, 1.0, 0.25, 8), "high": Scale(HIGH, 750.0, 2.0, 0.5, 32)}
 MS, PT, NEW, OLD = "moving state", "parallel track", "new plan", "old plan"
 
 
@@ -99,7 +101,7 @@ def course(level: str, quick: bool) -> Course:
     interval_us = round(scale.window_s * scale.second * 1e6 / scale.per_window)
     start = 2 * scale.per_window
     batches = start + 3 * scale.per_window
-    rows = ROWS / 10 if quick else ROWS
+    rows = scale.rows / 10 if quick else scale.rows
     arrivals = Arrivals({0: scale.column.load(rows=rows, second=scale.second)}, interval_us)
 
     def run(order: str, strategy: Strategy | None = None) -> Trace:
@@ -301,6 +303,6 @@ def _title(what: str, level: str) -> str:
     scale = SCALES[level]
     return (
         f"{what} over time, {level} load (W = {scale.window_s:g} s of the paper); engine without a JVM "
-        f"(LocalRun), rows × {ROWS:g}, a second of the paper is {scale.second:g} s, "
+        f"(LocalRun), rows × {scale.rows:g}, a second of the paper is {scale.second:g} s, "
         f"batches of W/{scale.per_window}"
     )

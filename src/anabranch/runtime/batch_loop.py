@@ -16,12 +16,13 @@ from typing import Any
 
 from anabranch.adapt.events import AdaptEvent
 from anabranch.adapt.tracks import Tracks
-from anabranch.errors import StateError
+from anabranch.errors import ConfigError, StateError
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.local_plan import LeafNode
 from anabranch.plan.migration_cost import Strategy
 from anabranch.runtime.admission import is_waiting
 from anabranch.runtime.catalog import Catalog
+from anabranch.runtime.delivery import is_delivered, note_delivered
 from anabranch.runtime.event_log import log_events
 from anabranch.runtime.finality import pending_rows, with_input_ended
 from anabranch.runtime.laps import Laps
@@ -74,6 +75,8 @@ class BatchLoop:
         Sink by query name.
     execute
         Runs the slots of a batch.
+    cores
+        What `slots = 0` stands for when it is set while the session runs.
     clock
         Unix time in seconds.
     is_over
@@ -90,6 +93,7 @@ class BatchLoop:
         settings: Settings,
         sinks: Mapping[str, Sink],
         execute: Execute,
+        cores: int = 1,
         clock: Callable[[], float] = time.time,
         is_over: IsOver = is_over,
     ) -> None:
@@ -99,7 +103,9 @@ class BatchLoop:
         self._catalog = catalog
         self._sinks = sinks
         self._execute = execute
+        self._cores = cores
         self._clock = clock
+        self._started_s = clock()
         self.manifest = recover(storage)
         self._parent = digest(self.manifest) if self.manifest else NO_PARENT
         self.layout = catalog.layout
@@ -110,20 +116,24 @@ class BatchLoop:
         self.wire: Wire = wire_of(self.layout.inputs)
         for query in catalog.queries:
             sinks[query.name].open(query.name, output_schema(query))
+        self._in_doubt = False
+        """Whether a step has begun and not come to its end."""
         if self.manifest is not None and self.manifest.step:
             # Spark repeats a batch that it does not know to be done, but knows nothing of further steps.
-            verify_staged(self._root, self.manifest)
-            self._publish_results(self.manifest)
+            self._deliver_again(self.manifest)
 
     def process(self, batch: int, *, offsets: str, source_id: str) -> BatchSummary:
         """Run batch `batch`, or finish publishing it when it has committed already."""
         self._check_entry(batch, offsets, source_id)
         if self.manifest is not None and self.manifest.batch == batch:
-            # Staged by a process that is gone: whatever happened to the files since, it is not published.
-            verify_staged(self._root, self.manifest)
-            self._publish_results(self.manifest)
+            self._deliver_again(self.manifest)
             return BatchSummary(self.manifest, (), {}, replayed=True)
         return self._run(batch, 0, offsets=offsets, source_id=source_id)
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Why queries were ended, in this session or an earlier one, by name."""
+        return self._catalog.failures()
 
     @property
     def rows_wait(self) -> bool:
@@ -161,6 +171,9 @@ class BatchLoop:
         return steps
 
     def _run(self, batch: int, step: int, *, offsets: str, source_id: str) -> BatchSummary:
+        if self._in_doubt:
+            raise StateError("a step of this session has failed: stop it and start again from its checkpoint")
+        self._in_doubt = True
         laps = Laps()
         task = self._task(batch)
         laps.mark("plan")
@@ -174,11 +187,12 @@ class BatchLoop:
         self.partition_map = PartitionMap(manifest.partition_map, manifest.sites)
         self.tracks = Tracks.from_json(manifest.tracks)
         laps.mark("commit")
-        self._publish_results(manifest)
+        self._deliver(manifest)
         if batch % COLLECT_EVERY == 0:
             collect_garbage(self._storage, keep=self._steering.settings.keep_manifests)
         log_events(self._root, events)
         laps.mark("publish")
+        self._in_doubt = False
         return BatchSummary(manifest, reports, laps.seconds, events=events)
 
     def _check_entry(self, batch: int, offsets: str, source_id: str) -> None:
@@ -216,11 +230,17 @@ class BatchLoop:
     def change(self, **settings: Any) -> None:
         """Change settings from the next boundary on: `sites`, `memory_budget_mb` and the like."""
         values = [(name, str(value)) for name, value in settings.items()]
-        self._steering.settings = self._steering.settings.with_values(values)
+        changed = self._steering.settings.with_values(values).resolved(self._cores)
+        if changed.end_of_input != self._steering.settings.end_of_input:
+            raise ConfigError(
+                "end_of_input cannot change while the session runs: give it at the start, as "
+                "session.start(endOfInput=True, availableNow=True)"
+            )
+        self._steering.settings = changed
 
     def migrate(self, query: str, plan: str, site: int | None = None, strategy: str = "moving_state") -> None:
         """Let one site, or all, change to another plan at the next boundary."""
-        sites = range(self.partition_map.sites) if site is None else (site,)
+        sites = range(self._steering.settings.sites) if site is None else (site,)
         self._steering.wish(query, plan, sites, strategy, self.tracks)
 
     def _task(self, batch: int) -> SlotTask:
@@ -261,7 +281,14 @@ class BatchLoop:
         )
         now_s, timeout = self._clock(), self._steering.settings.idle_timeout_seconds
         known = {s.name: s for s in self.manifest.streams} if self.manifest else {}
-        streams = advance(known, self._catalog.streams, reports, now_s=now_s, idle_timeout_s=timeout)
+        streams = advance(
+            known,
+            self._catalog.streams,
+            reports,
+            now_s=now_s,
+            started_s=self._started_s,
+            idle_timeout_s=timeout,
+        )
         next_map, tracks, blocks, events = self._steering.after(
             task.batch,
             task.partition_map,
@@ -274,6 +301,7 @@ class BatchLoop:
         manifest = Manifest(
             batch=task.batch,
             step=step,
+            number=self.manifest.number + 1 if self.manifest else 0,
             parent=self._parent,
             epoch=self._fence.epoch,
             attempt=secrets.token_hex(8),
@@ -303,11 +331,22 @@ class BatchLoop:
         ]
         return max(passed, default=0) / 1e6
 
-    def _publish_results(self, manifest: Manifest) -> None:
+    def _deliver_again(self, manifest: Manifest) -> None:
+        """Give the sinks what a process committed that is gone, unless it has said that they have it."""
+        if not is_delivered(self._root, self._parent):
+            # Whatever happened to the files since, they are what was staged or are not published.
+            verify_staged(self._root, manifest)
+            self._deliver(manifest)
+
+    def _deliver(self, manifest: Manifest) -> None:
+        """Give the sinks the results of the newest step."""
         staged = self._root / STAGED
         for query in self._catalog.queries:
             files = tuple(staged / f.name for f in manifest.results if f.query == query.name)
             self._sinks[query.name].publish(
-                ResultBatch(query.name, manifest.batch, manifest.step, output_schema(query), files)
+                ResultBatch(
+                    query.name, manifest.batch, manifest.step, manifest.number, output_schema(query), files
+                )
             )
         keep_dead_letters(self._root, manifest)
+        note_delivered(self._root, self._parent)

@@ -46,6 +46,10 @@ class Catalog:
         """Queries that were ended."""
         return frozenset(s.name for s in self.states if s.status is QueryStatus.FAILED)
 
+    def failures(self) -> dict[str, str]:
+        """Why they were, by query."""
+        return {s.name: s.failure for s in self.states if s.failure}
+
     def with_failures(self, failures: Mapping[str, str]) -> Catalog:
         """This catalog with queries ended, each with its reason."""
         states = tuple(

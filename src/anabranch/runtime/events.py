@@ -11,7 +11,7 @@ from typing import Any
 class Event:
     batch: int
     kind: str
-    """A word to filter by: `started`, `replayed`, `query_failed`, `compacted`."""
+    """A word to filter by: `replayed`, `finishing`, `query_failed`, or one of `adapt.events.EventKind`."""
     message: str
     data: Mapping[str, Any] = field(default_factory=dict)
     """The numbers behind the message."""

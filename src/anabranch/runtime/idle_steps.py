@@ -22,6 +22,8 @@ class IdleSteps:
         Whether rows wait.
     step
         Takes the step; called with `turn` held, in a thread of its own.
+    alive
+        Whether there will be batches still; looked at whenever the pause is over.
     failed
         Told why a step failed, without `turn`; none follow.
     turn
@@ -33,12 +35,14 @@ class IdleSteps:
         waits: Callable[[], bool],
         step: Callable[[], None],
         *,
+        alive: Callable[[], bool],
         failed: Callable[[BaseException], None],
         turn: threading.Lock,
         pause_s: float = PAUSE_S,
     ) -> None:
         self._waits = waits
         self._step = step
+        self._alive = alive
         self._failed = failed
         self._turn = turn
         self._pause_s = pause_s
@@ -62,6 +66,8 @@ class IdleSteps:
         while not self._over:
             if self._stirred.wait(self._pause_s):
                 self._stirred.clear()
+            elif not self._alive():
+                self._over = True
             elif self._waits() and self._turn.acquire(blocking=False):
                 try:
                     self._take_turn()
@@ -73,5 +79,5 @@ class IdleSteps:
                     self._turn.release()
 
     def _take_turn(self) -> None:
-        if self._waits() and not self._over:
+        if self._waits() and not self._over and self._alive():
             self._step()

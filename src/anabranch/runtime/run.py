@@ -42,6 +42,11 @@ class Run:
         self.turn = threading.Lock()
         """Held by whoever works on the batch loop: Spark's batch, or a step between two."""
         self._events: deque[Event] = deque(maxlen=KEPT_EVENTS)
+        self._failed = loop.failures
+        for failure in self._failed.values():
+            assert loop.manifest is not None
+            message = f"ended in an earlier session, and stays so: {failure}"
+            self._events.append(Event(loop.manifest.batch, "query_failed", message))
 
     def attach(self, query: StreamingQuery) -> None:
         self._query = query
@@ -58,7 +63,7 @@ class Run:
                 for step in finish():
                     self._note_step(step)
             except BaseException as error:
-                self._failure = error
+                self._fail(error)
 
         self._ending = threading.Thread(target=wait_and_finish, name="anabranch-finish", daemon=True)
         self._ending.start()
@@ -66,15 +71,17 @@ class Run:
     def step_when_idle(self, step: Callable[[], BatchSummary]) -> None:
         """Let rows that wait enter while no new ones come."""
 
-        def take() -> None:
-            if self.streamingQuery.isActive:
-                self._note_step(step())
-
         def fail(error: BaseException) -> None:
-            self._failure = error
+            self._fail(error)
             self.streamingQuery.stop()
 
-        self._idle = IdleSteps(lambda: self._loop.rows_wait, take, failed=fail, turn=self.turn)
+        self._idle = IdleSteps(
+            lambda: self._loop.rows_wait,
+            lambda: self._note_step(step()),
+            alive=lambda: self._failure is None and self.streamingQuery.isActive,
+            failed=fail,
+            turn=self.turn,
+        )
 
     def _note_step(self, step: BatchSummary) -> None:
         self._progress.append(progress_of(step, rows_before=_rows(step.manifest)))
@@ -82,35 +89,40 @@ class Run:
         self._events.append(
             Event(step.manifest.batch, "finishing", f"a step without new rows: {rows:,} results")
         )
-        self._note_events(step, set())
+        self._note_events(step)
 
     def process(self, batch: int, *, offsets: str, source_id: str) -> None:
         """Run one micro-batch; Spark calls it."""
         before = self._loop.manifest
         rows_before = _rows(before) if before else 0
-        failed_before = {q.name for q in before.queries if q.failure} if before else set()
         try:
             summary = self._loop.process(batch, offsets=offsets, source_id=source_id)
         except BaseException as error:
             if not self._stopped:  # whoever stops a run interrupts its batch
-                self._failure = error
+                self._fail(error)
             raise
         finally:
             if self._idle is not None:
                 self._idle.stir()
         self._progress.append(progress_of(summary, rows_before=rows_before))
-        self._note_events(summary, failed_before)
+        self._note_events(summary)
 
-    def _note_events(self, summary: BatchSummary, failed_before: set[str]) -> None:
+    def _fail(self, error: BaseException) -> None:
+        """What fails first is the cause of what fails after it."""
+        if self._failure is None:
+            self._failure = error
+
+    def _note_events(self, summary: BatchSummary) -> None:
         batch = summary.manifest.batch
         if summary.replayed:
             self._events.append(
                 Event(batch, "replayed", "committed before a restart; its results are published")
             )
         self._events += [Event(batch, str(e.kind), e.message, e.data) for e in summary.events]
-        for query in summary.manifest.queries:
-            if query.failure and query.name not in failed_before:
-                self._events.append(Event(batch, "query_failed", query.failure))
+        known, self._failed = self._failed, self._loop.failures
+        self._events += [
+            Event(batch, "query_failed", failure) for q, failure in self._failed.items() if q not in known
+        ]
 
     @property
     def streamingQuery(self) -> StreamingQuery:

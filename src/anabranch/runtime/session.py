@@ -137,6 +137,7 @@ class Session:
             settings=settings,
             sinks=self._sinks,
             execute=lambda task: execute_on_spark(rows[0], task),
+            cores=self.spark.sparkContext.defaultParallelism,
         )
         run = Run(loop, fence)
 
@@ -185,8 +186,7 @@ class Session:
         """Settings in force: Spark conf, then SET, then the arguments of the session."""
         conf = [(k, v) for k, v in self.spark.sparkContext.getConf().getAll() if k.startswith(CONF_PREFIX)]
         settings = Settings().with_values(conf).with_values(self._set).with_values(self._given.items())
-        slots = settings.slots or self.spark.sparkContext.defaultParallelism
-        return replace(settings, slots=slots, sites=settings.sites or slots)
+        return settings.resolved(self.spark.sparkContext.defaultParallelism)
 
     def _add_stream(self, stream: Stream, frame: DataFrame | None = None) -> None:
         if stream.name in self._streams:

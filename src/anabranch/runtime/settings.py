@@ -74,6 +74,15 @@ class Settings:
         """The memory budget of a site; 0 is none."""
         return self.memory_budget_mb * MEBIBYTE
 
+    def resolved(self, cores: int) -> Settings:
+        """These settings with numbers of slots and sites where they say 0.
+
+        >>> Settings(slots=3).resolved(cores=8).sites
+        3
+        """
+        slots = self.slots or cores
+        return replace(self, slots=slots, sites=self.sites or min(slots, PARTITIONS))
+
     def with_values(self, values: Iterable[tuple[str, str]]) -> Settings:
         """These settings with others read from text.
 

@@ -1,8 +1,8 @@
 """Sinks: where the results of a committed batch go.
 
-A sink is called after the batch has committed, with files that stay until it returns. After a
-crash it may be called again for the last batch; the parquet sink recognises what it has, the
-others are told the batch id.
+A sink is called after a step has committed, with files that stay until it returns. After a
+crash it may be called again for the last one; the parquet sink recognises what it has, functions are told a
+number that no other step has.
 """
 
 from __future__ import annotations
@@ -30,11 +30,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ResultBatch:
-    """The results of one query in one committed step."""
+    """The results of one query in one committed step.
+
+    Attributes
+    ----------
+    batch, step
+        Spark's batch, and the further step of it: steps bring results without new rows.
+    number
+        How many steps were committed before: ascending, and another for every step.
+    """
 
     query: str
     batch: int
     step: int
+    number: int
     schema: pa.Schema
     files: tuple[Path, ...]
 
@@ -44,7 +53,7 @@ class Sink(Protocol):
         """Called once before the first batch of a session."""
 
     def publish(self, results: ResultBatch) -> None:
-        """Take the results of a committed batch; may be called twice for the last one."""
+        """Take the results of a committed step; after a crash it may be called again for the last one."""
 
 
 class ParquetSink:
@@ -114,7 +123,10 @@ class ParquetSink:
 
 
 class FunctionSink:
-    """A Python function `(df, batch_id)`, like `foreachBatch`."""
+    """A Python function `(df, batch_id)`, like `foreachBatch`.
+
+    The id is the number of the committed step, so that a function may skip ids that it has seen.
+    """
 
     def __init__(self, spark: SparkSession, function: Callable[[DataFrame, int], Any]) -> None:
         self._spark = spark
@@ -125,7 +137,7 @@ class FunctionSink:
 
     def publish(self, results: ResultBatch) -> None:
         if results.files:
-            self._function(read_results(self._spark, results), results.batch)
+            self._function(read_results(self._spark, results), results.number)
 
 
 class WriterSink:

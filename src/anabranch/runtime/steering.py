@@ -88,6 +88,9 @@ class Steering:
                 f"{query!r} has a window [RANGE UNBOUNDED], whose rows never leave: a parallel track would "
                 "not end. Use strategy 'moving_state', or give the window a length"
             )
+        there = self.settings.sites  # from the next boundary on
+        if unknown := [site for site in sites if not 0 <= site < there]:
+            raise ConfigError(f"there is no site {unknown[0]}: choose from 0 to {there - 1}")
         known = parse_plan(tracks.plans[query][0]).aliases
         try:
             tree = parse_plan(plan)

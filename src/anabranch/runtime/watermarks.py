@@ -17,6 +17,7 @@ def advance(
     reports: Sequence[SlotReport],
     *,
     now_s: float,
+    started_s: float,
     idle_timeout_s: int,
 ) -> tuple[StreamState, ...]:
     """The streams after a batch.
@@ -25,11 +26,15 @@ def advance(
     ----------
     known
         The streams before it, by name.
+    started_s
+        When the session started: while none ran, no stream could speak.
     idle_timeout_s
         After so long without a row a stream's watermark goes on with that of the slowest stream that
         speaks (design, section 4: an idle stream pins state). 0 is never.
     """
-    after = tuple(_advanced(known.get(s.name, StreamState(s.name)), s, reports, now_s) for s in streams)
+    after = tuple(
+        _advanced(known.get(s.name, StreamState(s.name)), s, reports, now_s, started_s) for s in streams
+    )
     speaking = [s for s in after if not is_idle(s, now_s, idle_timeout_s)]
     slowest = [s.watermark for s in speaking]
     if not slowest or None in slowest:
@@ -65,7 +70,9 @@ def is_idle(stream: StreamState, now_s: float, idle_timeout_s: int) -> bool:
     return bool(idle_timeout_s) and stream.spoke_at is not None and now_s - stream.spoke_at >= idle_timeout_s
 
 
-def _advanced(state: StreamState, stream: Stream, reports: Sequence[SlotReport], now_s: float) -> StreamState:
+def _advanced(
+    state: StreamState, stream: Stream, reports: Sequence[SlotReport], now_s: float, started_s: float
+) -> StreamState:
     seen = [r.streams[stream.name] for r in reports if stream.name in r.streams]
     times = [t for t in (state.max_ts, *(s.max_ts for s in seen)) if t is not None]
     max_ts = max(times, default=None)
@@ -73,13 +80,14 @@ def _advanced(state: StreamState, stream: Stream, reports: Sequence[SlotReport],
     marks = [
         m for m in (state.watermark, None if max_ts is None else max_ts - stream.lateness_us) if m is not None
     ]
-    accepted = sum(s.accepted for s in seen)
+    # Late and rejected rows are a voice, too: a stream that comes back behind the others may catch up.
+    spoke = any(s.accepted or s.late or s.rejected for s in seen)
     return replace(
         state,
         max_ts=max_ts,
         watermark=max(marks, default=None),
-        accepted=state.accepted + accepted,
+        accepted=state.accepted + sum(s.accepted for s in seen),
         late=state.late + sum(s.late for s in seen),
         rejected=state.rejected + sum(s.rejected for s in seen),
-        spoke_at=now_s if accepted or state.spoke_at is None else state.spoke_at,
+        spoke_at=now_s if spoke or state.spoke_at is None else max(state.spoke_at, started_s),
     )

@@ -33,7 +33,7 @@ from anabranch.state.manifest import (
     StreamState,
 )
 from anabranch.state.manifest_codec import digest
-from anabranch.state.manifest_log import history, load, manifest_keys, newest, publish, recover, verify_chain
+from anabranch.state.manifest_log import load, manifest_keys, newest, publish, recover, verify_chain
 from anabranch.state.storage import FileInfo, PosixStorage, Storage, link_if_absent
 
 __all__ = [
@@ -65,7 +65,6 @@ __all__ = [
     "describe",
     "digest",
     "held_back",
-    "history",
     "intermediate_horizon",
     "leaf_horizon",
     "link_if_absent",

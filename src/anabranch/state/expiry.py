@@ -73,15 +73,6 @@ def may_drop(meta: BlockMeta, horizon: int) -> bool:
     return meta.max_deadline < horizon
 
 
-def deadline(times: Iterable[tuple[int, int | None]]) -> int:
-    """Return `min over i of (ts_i + W_i)` of one intermediate row, from its (ts, window) pairs.
-
-    >>> deadline([(100, 60), (130, 10), (90, None)])
-    140
-    """
-    return min((ts + window for ts, window in times if window is not None), default=2**63 - 1)
-
-
 def held_back(watermarks: Watermarks, oldest_spooled: Mapping[str, int]) -> dict[str, int | None]:
     """Return the watermarks with each stream's oldest spooled row as an upper bound.
 

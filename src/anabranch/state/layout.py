@@ -8,6 +8,7 @@
     blocks/…                      state, named by manifests
     staged/…                      results and dead letters before they are published
     tmp/…                         files on their way to their final name
+    delivered                     digest of the last manifest whose results the sinks have taken
     events.jsonl                  what was decided, and why, for people and tools
     events.older.jsonl            the same, from before
 """
@@ -24,6 +25,7 @@ MANIFESTS = "manifests"
 BLOCKS = "blocks"
 STAGED = "staged"
 TEMPORARY = "tmp"
+DELIVERED = "delivered"
 
 # No leading dot: that excludes "..", hidden files and what editors and NFS leave behind.
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=+-]{0,199}\Z")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from anabranch.state.block import BlockMeta
 from anabranch.state.layout import BLOCKS, STAGED
 
-VERSION = 2
+VERSION = 3
 NO_PARENT = ""
 
 
@@ -39,7 +39,7 @@ class StreamState:
     late: int = 0
     rejected: int = 0
     spoke_at: float | None = None
-    """When it last brought a row, or was first seen, in seconds of Unix time."""
+    """When it last brought a row, was first seen, or a session began to wait for it; seconds of Unix time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,8 @@ class Manifest:
     ----------
     parent
         Digest of the manifest before this one; `NO_PARENT` for the first.
+    number
+        How many steps were committed before this one.
     epoch
         Epoch of the writing session, see `fence`.
     attempt
@@ -100,6 +102,7 @@ class Manifest:
 
     batch: int
     step: int
+    number: int
     parent: str
     epoch: int
     attempt: str

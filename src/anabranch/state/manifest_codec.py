@@ -2,7 +2,7 @@
 
 ::
 
-    {"checksum":"<xxh3_128 of all that follows>","version":2,"batch":12,…}
+    {"checksum":"<xxh3_128 of all that follows>","version":3,"batch":12,…}
 
 The checksum is taken over the raw bytes behind it, so nothing is parsed before it is trusted,
 and the file is still plain JSON for people and for `jq`.
@@ -96,7 +96,10 @@ def stored_digest(data: bytes, *, file: str) -> str:
     return actual
 
 
-_SCALARS = ("batch", "step", "parent", "epoch", "attempt", "offsets", "source_id", "committed_at", "sites")
+_SCALARS = (
+    *("batch", "step", "number", "parent", "epoch", "attempt"),
+    *("offsets", "source_id", "committed_at", "sites"),
+)
 _BLOCK_FIELDS = tuple(f.name for f in fields(BlockMeta) if f.name != "partitions")
 
 

@@ -90,11 +90,6 @@ def recover(storage: Storage) -> Manifest | None:
     return manifest
 
 
-def history(storage: Storage) -> list[Manifest]:
-    """Return all stored manifests, oldest first, each verified."""
-    return [_load(storage, key)[0] for key in manifest_keys(storage)]
-
-
 def verify_chain(storage: Storage) -> int:
     """Check that every stored manifest continues the one before it; return their number.
 

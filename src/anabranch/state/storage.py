@@ -44,14 +44,8 @@ class Storage(Protocol):
     def delete(self, name: str) -> None:
         """Remove a file; one that is already gone is fine."""
 
-    def exists(self, name: str) -> bool:
-        """Tell whether the file exists."""
-
     def local_path(self, name: str) -> Path:
         """Return where to write a big file named `name`; its folder exists."""
-
-    def seal(self, path: Path) -> None:
-        """Make a file written at `local_path` durable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +98,11 @@ class PosixStorage:
         """Remove a file if it exists."""
         (self.root / check_name(name)).unlink(missing_ok=True)
 
-    def exists(self, name: str) -> bool:
-        """Tell whether the file exists."""
-        return (self.root / check_name(name)).exists()
-
     def local_path(self, name: str) -> Path:
         """Return the path of `name` and make sure that its folder exists."""
         path = self.root / check_name(name)
         make_folder(path.parent)
         return path
-
-    def seal(self, path: Path) -> None:
-        """Sync a written file and the folder that names it."""
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-        sync_folder(path.parent)
 
     def _walk(self, folder: str) -> Iterator[tuple[str, Path]]:
         top = self.root / check_name(folder) if folder else self.root

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -54,15 +53,6 @@ class FaultyStorage:
             self.inner.delete(name)
         self._die_if(dies)
 
-    def seal(self, path: Path) -> None:
-        """Sync, or die; an unsynced file may have lost its second half."""
-        dies = self._count(f"seal {path.name}")
-        if dies and self.fault is Fault.TEAR:
-            os.truncate(path, path.stat().st_size // 2)
-        elif self.fault is Fault.AFTER or not dies:
-            self.inner.seal(path)
-        self._die_if(dies)
-
     def read(self, name: str) -> bytes:
         """Read."""
         return self.inner.read(name)
@@ -74,10 +64,6 @@ class FaultyStorage:
     def scan(self, folder: str) -> Sequence[FileInfo]:
         """List with sizes."""
         return self.inner.scan(folder)
-
-    def exists(self, name: str) -> bool:
-        """Look."""
-        return self.inner.exists(name)
 
     def local_path(self, name: str) -> Path:
         """Locate."""

@@ -1,0 +1,89 @@
+"""What sinks are given, and how often, through steps, failures and restarts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.runtime.directed_runs import STREAMS, TWO_SITES, joined, steady_batches
+
+from anabranch.errors import SinkError, StateError
+from anabranch.runtime.sinks import ResultBatch
+from anabranch.state.layout import DELIVERED
+from anabranch.testing.local_run import LocalRun
+
+
+class Recorder:
+    """A sink that remembers the numbers it was called with; it fails where it is told to."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.fails_at: int | None = None
+
+    def open(self, query: str, schema: pa.Schema) -> None:
+        """Nothing to prepare."""
+
+    def publish(self, results: ResultBatch) -> None:
+        if results.number == self.fails_at:
+            raise SinkError("the sink is full")
+        self.numbers.append(results.number)
+
+
+def started(root: Path, sink: Recorder) -> LocalRun:
+    return LocalRun(root, STREAMS, [joined("a", "b")], sinks={"q": sink}, settings=TWO_SITES)
+
+
+def test_every_delivery_has_a_number_of_its_own_and_they_ascend(tmp_path: Path) -> None:
+    sink = Recorder()
+    run = started(tmp_path, sink)
+    for batch in steady_batches(3):
+        run.batch(batch)
+        run.loop.step()
+    run.close()
+    assert sink.numbers == list(range(6))
+
+
+def test_what_was_delivered_is_not_delivered_again_after_a_restart(tmp_path: Path) -> None:
+    sink, (first, second) = Recorder(), steady_batches(2)
+    run = started(tmp_path, sink)
+    run.batch(first)
+    run.loop.step()
+    run.close()
+    for _ in range(2):
+        run = started(tmp_path, sink)
+        run.close()
+    run = started(tmp_path, sink)
+    run.batch(second)
+    run.close()
+    assert sink.numbers == [0, 1, 2]
+
+
+def test_a_step_that_no_note_says_was_delivered_is_delivered_again_under_its_number(tmp_path: Path) -> None:
+    sink = Recorder()
+    run = started(tmp_path, sink)
+    run.batch(*steady_batches(1))
+    run.loop.step()
+    run.close()
+    (tmp_path / DELIVERED).unlink()
+    started(tmp_path, sink).close()
+    assert sink.numbers == [0, 1, 1]
+
+
+def test_after_a_failed_step_nothing_runs_until_the_session_starts_again(tmp_path: Path) -> None:
+    sink, (first, second, third) = Recorder(), steady_batches(3)
+    sink.fails_at = 1
+    run = started(tmp_path, sink)
+    run.batch(first)
+    with pytest.raises(SinkError, match="full"):
+        run.batch(second)
+    for refused in (run.loop.step, lambda: run.batch(third)):
+        with pytest.raises(StateError, match="start again from its checkpoint"):
+            refused()
+    run.close()
+    sink.fails_at = None
+    run = started(tmp_path, sink)
+    run.batch(second, number=1)  # committed before: delivered now
+    run.batch(third)
+    run.close()
+    assert sink.numbers == [0, 1, 2]

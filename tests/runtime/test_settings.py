@@ -1,0 +1,60 @@
+"""Settings: what zeros stand for, and what may change while a session runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.runtime.nasty_runs import bind, rows, running, stream
+
+from anabranch.errors import ConfigError
+from anabranch.exchange.partition_map import PARTITIONS
+from anabranch.runtime.settings import Settings
+from anabranch.testing.local_run import LocalRun
+
+A, B = stream("a"), stream("b")
+BATCH = {"a": rows((1, 0), (2, 0)), "b": rows((1, 0), (2, 0))}
+
+
+@pytest.fixture
+def run() -> Iterator[LocalRun]:
+    queries = bind((A, B), q="SELECT a.id AS a, b.id AS b FROM a [NOW], b [NOW] WHERE a.k = b.k")
+    with running((A, B), queries, Settings(sites=3, slots=2)) as session:
+        yield session
+
+
+@pytest.mark.parametrize(
+    ("given", "slots", "sites"),
+    [
+        pytest.param(Settings(), 8, 8, id="one slot per core and one site per slot"),
+        pytest.param(Settings(slots=3), 3, 3, id="one site per slot"),
+        pytest.param(Settings(sites=5), 8, 5, id="as many sites as asked for"),
+    ],
+)
+def test_zeros_stand_for_cores_and_slots(given: Settings, slots: int, sites: int) -> None:
+    resolved = given.resolved(cores=8)
+    assert (resolved.slots, resolved.sites) == (slots, sites)
+
+
+def test_a_machine_with_more_cores_than_partitions_has_a_site_per_partition() -> None:
+    resolved = Settings().resolved(cores=PARTITIONS + 64)
+    assert (resolved.slots, resolved.sites) == (PARTITIONS + 64, PARTITIONS)
+
+
+def test_zeros_may_be_set_while_the_session_runs(run: LocalRun) -> None:
+    run.batch(BATCH)
+    run.loop.change(sites=0)
+    run.batch(BATCH)
+    assert run.loop.partition_map.sites == 2
+    run.loop.change(slots=0)
+    assert len(run.batch(BATCH).reports) == 1
+    assert run.results("q").num_rows == 2 * 3 * 3
+
+
+def test_the_end_of_input_cannot_be_set_while_the_session_runs(run: LocalRun) -> None:
+    with pytest.raises(
+        ConfigError, match=r"end_of_input cannot change while the session runs.*endOfInput=True"
+    ):
+        run.loop.change(end_of_input="true", sites=1)
+    run.batch(BATCH)
+    assert run.loop.partition_map.sites == 3
