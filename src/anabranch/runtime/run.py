@@ -24,7 +24,7 @@ from anabranch.state.manifest import Manifest
 KEPT_PROGRESS = 100
 """Batches whose progress is kept, as in Spark."""
 KEPT_EVENTS = 10_000
-"""Events that are kept; the log in the checkpoint has older ones."""
+"""Events that are kept; of decisions, the log in the checkpoint has older ones."""
 
 
 class Run:
