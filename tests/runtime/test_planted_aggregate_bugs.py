@@ -11,7 +11,14 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from anabranch.operators import gathered_groups, newest_rows, rows, window_aggregate, window_distinct
+from anabranch.operators import (
+    gathered_groups,
+    newest_rows,
+    rows,
+    window_aggregate,
+    window_distinct,
+    window_grouping,
+)
 from anabranch.operators.final_rows import Emission
 from anabranch.runtime import catalog, retention, slot_task, task_plan
 from anabranch.testing.generated_aggregates import aggregate_cases, check_aggregates
@@ -77,9 +84,9 @@ def rows_are_forgotten_before_they_are_final() -> Planted:
 
 
 def every_site_emits_all_rows() -> Planted:
-    real = window_aggregate.final_rows
+    real = window_grouping.final_rows
     return mock.patch.object(
-        window_aggregate, "final_rows", lambda blocks, e, owned: real(blocks, e, np.ones_like(owned))
+        window_grouping, "final_rows", lambda blocks, e, owned: real(blocks, e, np.ones_like(owned))
     )
 
 

@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from anabranch.operators import window_aggregate
+from anabranch.operators import window_grouping
 from anabranch.operators.final_rows import Emission
 from anabranch.runtime import block_slices, slot_task
 from anabranch.runtime.catalog import Catalog
@@ -28,9 +28,9 @@ def what_partitions_on_disk_owe_is_forgotten() -> Planted:
 
 
 def partitions_that_are_ahead_answer_again() -> Planted:
-    real = window_aggregate.final_rows
+    real = window_grouping.final_rows
     return mock.patch.object(
-        window_aggregate, "final_rows", lambda blocks, e, owned: real(blocks, replace(e, ahead={}), owned)
+        window_grouping, "final_rows", lambda blocks, e, owned: real(blocks, replace(e, ahead={}), owned)
     )
 
 

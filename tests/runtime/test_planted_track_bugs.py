@@ -163,8 +163,8 @@ def a_rescale_takes_any_plan_for_the_one_of_the_site() -> Planted:
     """The states of the site that a partition comes from are not compared with those of its new plan."""
     real = tracks.Tracks.moved
 
-    def moved(self: Any, before: Any, after: Any, strategy: Any, batch: int) -> Any:
-        found = real(self, before, after, strategy, batch)
+    def moved(self: Any, before: Any, after: Any, *how: Any) -> Any:
+        found = real(self, before, after, *how)
         return found if before.sites == after.sites else replace(found, rebuilds=self.rebuilds)
 
     return mock.patch.object(tracks.Tracks, "moved", moved)

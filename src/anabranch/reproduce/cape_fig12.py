@@ -50,6 +50,8 @@ class Cell:
     window_s: float
     moving: Spread
     parallel: Spread
+    new_plan_s: float
+    """Seconds of that run over the same batches."""
     predicted_moving: float
     predicted_parallel: float
     chosen: Strategy
@@ -58,10 +60,10 @@ class Cell:
 
     @property
     def regret(self) -> float:
-        """How much dearer the chosen one was than the other, as a share of the other; 0 for the winner."""
+        """How much longer the batches took with the chosen one than with the other; 0 for the winner."""
         moving, parallel = self.moving.median, self.parallel.median
         mine, other = (moving, parallel) if self.chosen is Strategy.MOVING_STATE else (parallel, moving)
-        return max(0.0, (mine - other) / max(other, 1e-9))
+        return max(0.0, (mine - other) / (self.new_plan_s + other))
 
     @property
     def told_choice(self) -> str:
@@ -197,7 +199,7 @@ def _cell(
     interval_us = round(window_s * second * 1e6 / PER_WINDOW)
     loads = {0: load, start - PER_WINDOW // 2: load.faster(fall)}
     extra: dict[Strategy, list[float]] = {s: [] for s in Strategy}
-    known = None
+    known, bases = None, []
     for seed in range(turns):
         arrivals = Arrivals(loads, interval_us, seed)
 
@@ -206,11 +208,12 @@ def _cell(
                 CapeRun(arrivals, interval_us * PER_WINDOW, start + 1 + after, order=order, changes=changes)
             )
 
-        base = run(_order(new), {})
+        base = sum(run(_order(new), {}).critical_s[start + 1 :])
+        bases.append(base)
         for strategy in Strategy:
             trace = run(_order(old), {start: Change(new, strategy)})
             assert not trace.running_old[-1], "the track has not ended"
-            extra[strategy].append(sum(trace.critical_s[start + 1 :]) - sum(base.critical_s[start + 1 :]))
+            extra[strategy].append(sum(trace.critical_s[start + 1 :]) - base)
             known = known or trace.known[start]
     assert known is not None
     moving, parallel = known.predict(old, new)
@@ -221,6 +224,7 @@ def _cell(
         window_s,
         Spread.of(extra[Strategy.MOVING_STATE]),
         Spread.of(extra[Strategy.PARALLEL_TRACK]),
+        median(bases),
         moving.cost_s,
         parallel.cost_s,
         chosen.strategy,
