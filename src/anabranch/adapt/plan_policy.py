@@ -72,7 +72,7 @@ class PlanPolicySettings:
     """
 
     wish: Wish = Wish.AUTO
-    threshold: float = 0.2
+    threshold: float = 0.1
     consecutive: int = 2
     horizon_windows: float = 10.0
     unbounded_horizon_s: float = 600.0
