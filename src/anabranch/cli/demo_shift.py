@@ -53,7 +53,7 @@ def show_shift(console: Console, spark: SparkSession, folder: Path, *, rows: int
     turn = batches // 3
     console.print(
         f"\n[bold]6  And when the load shifts?[/] Three streams, {SITES} sites. At batch {turn} other keys\n"
-        f"   become the busy ones, and from batch {turn + WINDOW} on the join order of before is a bad one",
+        f"   become the busy ones; from batch {turn + WINDOW} on the join order of before is bad",
         highlight=False,
     )
     data = folder / "shift" / "in"
@@ -68,9 +68,8 @@ def show_shift(console: Console, spark: SparkSession, folder: Path, *, rows: int
     top = max(fixed.busiest_ms[1:])
     for name, run in (("as started", fixed), ("adapting", adapting)):
         line = spark_line([*run.busiest_ms[1:], top])[:-1]
-        console.print(
-            f"   {name:<12}{line}   the busiest site, by batch: {run.at_the_end_ms:.0f} ms in the end"
-        )
+        told = f"   {name:<12}{line}  busiest site, {run.at_the_end_ms:.0f} ms in the end"
+        console.print(told, highlight=False)
     _tell_decisions(console, adapting.events)
     ratio = fixed.at_the_end_ms / adapting.at_the_end_ms
     console.print(
