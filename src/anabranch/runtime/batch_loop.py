@@ -340,12 +340,14 @@ class BatchLoop:
 
     def _deliver(self, manifest: Manifest) -> None:
         """Give the sinks the results of the newest step."""
-        staged = self._root / STAGED
+        files: dict[str, list[Path]] = {}
+        for file in manifest.results:
+            files.setdefault(file.query, []).append(self._root / STAGED / file.name)
         for query in self._catalog.queries:
-            files = tuple(staged / f.name for f in manifest.results if f.query == query.name)
+            mine = tuple(files.get(query.name, ()))
             self._sinks[query.name].publish(
                 ResultBatch(
-                    query.name, manifest.batch, manifest.step, manifest.number, output_schema(query), files
+                    query.name, manifest.batch, manifest.step, manifest.number, output_schema(query), mine
                 )
             )
         keep_dead_letters(self._root, manifest)
