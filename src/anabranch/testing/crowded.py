@@ -69,7 +69,7 @@ def turning_streams(
     `partners` has a key that other streams have; after the turn it is so with `c`, and `b` is like any other
     once a window (in batches) has passed, so that there is no time with many of both.
     """
-    keys = _keys_by_partition()[:, :10]
+    keys = _keys_by_partition()[:, :10]  # few, so that a row has many partners
     clock = Clock(batches, rows_per_batch, interval_us, 0, seed)
 
     def table_of(stream: int, batch: int) -> pa.Table:
