@@ -54,7 +54,7 @@ class Live:
 
 def flux_live(out: Path, *, quick: bool = False) -> Result:
     """The same rows with a fixed map and with one that follows the load."""
-    batches, rows, shift = (16, 8_000, 8) if quick else (32, 200_000, 16)
+    batches, rows, shift = (16, 40_000, 8) if quick else (32, 200_000, 16)
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
         work = crowded_streams(root / "data", batches=batches, rows_per_batch=rows, shift_every=shift)
