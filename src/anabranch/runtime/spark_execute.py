@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -16,6 +14,7 @@ from anabranch.plan.layout import SEQUENCE
 from anabranch.runtime.ingest import route
 from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.slot_task import SlotTask, run_slot
+from anabranch.runtime.worker_process import keep_memory, spare_modules
 
 _REPORT = pa.schema([("report", pa.binary())])
 
@@ -36,6 +35,7 @@ def execute_on_spark(rows: DataFrame, task: SlotTask) -> Sequence[SlotReport]:
 
 def _slot_function(task: SlotTask) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        keep_memory()
         context = TaskContext.get()
         assert context is not None
         attempt = f"{context.stageId()}.{context.attemptNumber()}.{context.taskAttemptId()}"
@@ -44,14 +44,3 @@ def _slot_function(task: SlotTask) -> Callable[[Iterable[pa.RecordBatch]], Itera
         yield pa.record_batch([pa.array([pickle.dumps(report)], pa.binary())], schema=_REPORT)
 
     return run
-
-
-@cache
-def spare_modules() -> None:
-    """Take what a worker has loaded by its first task out of garbage collection, once.
-
-    Spark's worker collects garbage after every task: with the objects of all imported modules in it, that
-    takes longer than a small batch.
-    """
-    gc.collect()
-    gc.freeze()

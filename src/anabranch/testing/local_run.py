@@ -21,6 +21,7 @@ from anabranch.runtime.sinks import MemorySink, Sink
 from anabranch.runtime.site_work import is_over
 from anabranch.runtime.slot_task import SlotTask, run_slot
 from anabranch.runtime.steering import IsOver
+from anabranch.runtime.worker_process import keep_memory
 from anabranch.state import PosixStorage, Storage, newest
 from anabranch.state.fence import acquire
 from anabranch.state.layout import BLOCKS
@@ -46,6 +47,7 @@ class LocalRun:
         is_over: IsOver = is_over,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        keep_memory()
         self.streams = tuple(streams)
         self.sinks: Mapping[str, Sink] = sinks or {q.name: MemorySink() for q in queries}
         self._root = root
