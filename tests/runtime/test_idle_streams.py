@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from tests.runtime.nasty_runs import START, bind, rows, stream
 
+from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.settings import Settings
+from anabranch.runtime.slot_task import SlotTask
 from anabranch.testing.local_run import LocalRun
 from anabranch.testing.oracle_check import scratch
 
@@ -97,6 +99,32 @@ def test_rows_that_it_brings_later_are_late_below_the_others_and_join_above(
     assert run.results("pairs").sort_by("b").to_pylist() == [{"a": 0, "b": 0}, {"a": 1, "b": 2}]
     assert run.loop.manifest is not None
     assert {s.name: s.late for s in run.loop.manifest.streams} == {"a": 0, "b": 1}
+
+
+def test_what_arrives_while_a_long_batch_runs_is_no_silence(
+    run: LocalRun, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.batch({"a": rows((1, 0)), "b": rows((1, 0))})
+    before = _watermark(run, "b")
+    execute = run.loop._execute
+
+    def takes_long(task: SlotTask) -> Sequence[SlotReport]:
+        clock.now_s += 2 * TIMEOUT_S
+        return execute(task)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run.loop, "_execute", takes_long)
+        assert run.batch({"a": rows((1, 100), first=1), "b": rows()}).events == ()
+    assert _watermark(run, "b") == before
+    run.batch({"a": rows(), "b": rows((1, 95), first=1)})
+    assert run.results("pairs").num_rows == 1  # with b's row of time 0; that of time 95 was not late
+    assert run.loop.manifest is not None
+    assert {s.late for s in run.loop.manifest.streams} == {0}
+    silent = run.batch({"a": rows((1, 200), first=2), "b": rows()})
+    assert not silent.events
+    clock.now_s += TIMEOUT_S
+    silent = run.batch({"a": rows((1, 300), first=3), "b": rows()})
+    assert [e.kind for e in silent.events] == ["stream_idle"]
 
 
 def test_when_all_are_silent_nothing_moves(run: LocalRun, clock: Clock) -> None:

@@ -7,6 +7,7 @@ import pytest
 from tests.runtime.directed_runs import AB_C, STREAMS
 from tests.runtime.nasty_runs import bind
 
+from anabranch.adapt.plan_memory import PlanMemory, PlanPolicyState
 from anabranch.adapt.plan_policy import PlanRound, PlanView
 from anabranch.adapt.tracks import Tracks
 from anabranch.exchange.partition_map import PartitionMap
@@ -34,3 +35,20 @@ def test_no_plan_is_looked_for_where_a_query_has_failed(monkeypatch: pytest.Monk
         reports = [SiteReport(0, joins=dict.fromkeys(running, told))]
         plans.after(batch, tracks, PartitionMap.even(1), reports, 1.0, "auto")
     assert looked_at == [{"p", "q"}, {"q"}]
+
+
+@pytest.mark.parametrize(("wish", "looks"), [("auto", 10), ("off", 5)])
+def test_a_policy_that_is_off_is_not_in_the_middle_of_anything(
+    wish: str, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eager = PlanPolicyState({(0, "p"): PlanMemory(wanted="((b c) a)")})
+    monkeypatch.setattr(plan_adaptation, "propose_plans", lambda *_, **__: PlanRound(eager))
+    catalog = reconcile(STREAMS, bind(STREAMS, p=TEXT), None)
+    plans = PlanAdaptation(catalog.layout, catalog.streams, {})
+    tracks = Tracks({}).for_queries({"p": AB_C}, 1)
+    told = JoinReport(new_rows=dict.fromkeys("abc", 5), state_rows=dict.fromkeys("abc", 9))
+    due = 0
+    for batch in range(20):
+        due += plans.look(batch) is not None
+        plans.after(batch, tracks, PartitionMap.even(1), [SiteReport(0, joins={"p": told})], 1.0, wish)
+    assert due == looks

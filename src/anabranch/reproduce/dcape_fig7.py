@@ -19,10 +19,10 @@ from pathlib import Path
 
 from anabranch.reproduce.dcape_load import Load
 from anabranch.reproduce.dcape_replay import Floats, Replayed, replay
-from anabranch.reproduce.dcape_run import Measured, Setting, measure
+from anabranch.reproduce.dcape_run import REPEATS, Measured, Setting, measure, typical
 from anabranch.reproduce.dcape_spark import results_on_spark
 from anabranch.sim.experiments.picture import Chart, draw
-from anabranch.sim.experiments.result import Result, Table, at_least, at_most
+from anabranch.sim.experiments.result import Result, Spread, Table, at_least, at_most
 
 OVERLOAD = 5.0
 KEEPS_UP = 1.0
@@ -53,18 +53,22 @@ def spark_load() -> Load:
 
 
 @cache
-def falling_runs(*, quick: bool) -> dict[str, Measured]:
-    """Every setting on the same rows."""
+def falling_turns(*, quick: bool) -> dict[str, list[Measured]]:
+    """Every setting on the same rows, in turns."""
     load = falling_load(SCALE / 15 if quick else SCALE)
-    return {name: measure(load, setting) for name, setting in SETTINGS.items()}
+    turns = [
+        {name: measure(load, setting) for name, setting in SETTINGS.items()}
+        for _ in range(1 if quick else REPEATS)
+    ]
+    return {name: [turn[name] for turn in turns] for name in SETTINGS}
 
 
 def dcape_fig7(out: Path, *, quick: bool = False) -> Result:
     """Accumulated throughput of the four settings, for PTLB and MSLB."""
-    runs = falling_runs(quick=quick)
+    turns = falling_turns(quick=quick)
+    runs = {name: typical(mine) for name, mine in turns.items()}
     curves = _replays(runs, OVERLOAD)
-    base = runs["No-Adapt"].throughput()
-    gain = {name: run.throughput() / base for name, run in runs.items()}
+    gain = {name: _gain(mine, turns["No-Adapt"]) for name, mine in turns.items()}
     rows = tuple(
         (
             name,
@@ -79,7 +83,7 @@ def dcape_fig7(out: Path, *, quick: bool = False) -> Result:
         )
         for name, run in runs.items()
     )
-    differing = sum(run.digest != runs["No-Adapt"].digest for run in runs.values())
+    differing = sum(run.digest != runs["No-Adapt"].digest for mine in turns.values() for run in mine)
     on_spark = {} if quick else results_on_spark(spark_load(), SETTINGS)
     return Result(
         "dcape-fig7",
@@ -104,7 +108,7 @@ def dcape_fig7(out: Path, *, quick: bool = False) -> Result:
             at_least("local optimisation alone, about twice", gain["LM-only"], 1.6),
             at_least("both, with PTLB", gain["LM-PTLB"], 4.0),
             at_least("both, with MSLB", gain["LM-MSLB"], 4.0),
-            at_most("settings with other results than No-Adapt", float(differing), 0.0),
+            at_most("runs with other results than No-Adapt", float(differing), 0.0),
             *(
                 [at_most("different results on Spark, beyond one", len(set(on_spark.values())) - 1.0, 0.0)]
                 if on_spark
@@ -117,7 +121,8 @@ def dcape_fig7(out: Path, *, quick: bool = False) -> Result:
 
 def dcape_fig8(out: Path, *, quick: bool = False) -> Result:
     """Tuples in the system over time: in states, and those that wait."""
-    curves = _replays(falling_runs(quick=quick), KEEPS_UP)
+    runs = {name: typical(mine) for name, mine in falling_turns(quick=quick).items()}
+    curves = _replays(runs, KEEPS_UP)
     peak = {name: float(curve.tuples.max()) for name, curve in curves.items()}
     base = peak["No-Adapt"]
     return Result(
@@ -145,6 +150,11 @@ def dcape_fig8(out: Path, *, quick: bool = False) -> Result:
         ),
         draw(_chart("tuples", {n: c.tuples for n, c in curves.items()}), out / "dcape-fig8.png"),
     )
+
+
+def _gain(mine: list[Measured], base: list[Measured]) -> Spread:
+    """Throughput against that of the same turn without adaptation."""
+    return Spread.of(m.throughput() / b.throughput() for m, b in zip(mine, base, strict=True))
 
 
 def _replays(runs: dict[str, Measured], overload: float) -> dict[str, Replayed]:

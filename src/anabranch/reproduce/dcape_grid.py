@@ -16,7 +16,7 @@ from anabranch.plan.migration_cost import Strategy
 from anabranch.reproduce.dcape_fig7 import falling_load
 from anabranch.reproduce.dcape_load import Load
 from anabranch.reproduce.dcape_replay import replay
-from anabranch.reproduce.dcape_run import Measured, Setting, measure
+from anabranch.reproduce.dcape_run import REPEATS, Measured, Setting, measure, typical
 from anabranch.sim.experiments.picture import Chart, draw
 from anabranch.sim.experiments.result import Cell, Check, Result, Table, at_least, at_most, between
 
@@ -27,8 +27,6 @@ LENGTH_S = 120.0
 """The longest window and what comes before it leave a third of it for what balancing brought."""
 BALANCE_AT, SWITCH_AT = 5, 2
 """Batches of 3 s."""
-REPEATS = 3
-"""Runs of the same setting: single ones differ by a fifth."""
 ABOUT_TWICE = 1.6
 """As in figure 7."""
 CLEARLY = 1.05
@@ -56,9 +54,7 @@ def cell(rate: int, window_s: int, wish: str, *, quick: bool) -> Measured:
 
 
 def _typical(load: Load, setting: Setting, *, quick: bool) -> Measured:
-    """Of several runs, the one with the median critical path."""
-    runs = [measure(load, setting) for _ in range(1 if quick else REPEATS)]
-    return sorted(runs, key=lambda run: sum(run.critical_s))[len(runs) // 2]
+    return typical([measure(load, setting) for _ in range(1 if quick else REPEATS)])
 
 
 Ratios = Mapping[str, Sequence[float]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,8 @@ from anabranch.testing.local_ingest import mix_longs
 from anabranch.testing.local_run import LocalRun
 
 BC_A = "((b c) a)"
+REPEATS = 3
+"""Runs of the same setting: single ones differ by a fifth."""
 SLOTS = SITES
 """A slot per site, so that no file has rows of two sites. With fewer, the first site of a slot pays for the
 indexes of all."""
@@ -95,6 +98,11 @@ def measure(load: Load, setting: Setting) -> Measured:
     """Run a load."""
     _warm_up()
     return _run(load, setting)
+
+
+def typical(runs: Sequence[Measured]) -> Measured:
+    """Of several runs of one setting, that with the median critical path."""
+    return sorted(runs, key=lambda run: sum(run.critical_s))[len(runs) // 2]
 
 
 @cache

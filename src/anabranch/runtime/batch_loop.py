@@ -105,7 +105,7 @@ class BatchLoop:
         self._execute = execute
         self._cores = cores
         self._clock = clock
-        self._started_s = clock()
+        self._started_s = self._began_s = clock()
         self.manifest = recover(storage)
         self._parent = digest(self.manifest) if self.manifest else NO_PARENT
         self.layout = catalog.layout
@@ -175,15 +175,18 @@ class BatchLoop:
             raise StateError("a step of this session has failed: stop it and start again from its checkpoint")
         self._in_doubt = True
         laps = Laps()
-        task = self._task(batch)
+        began_s = self._clock()
+        task = self._task(batch, began_s)
         laps.mark("plan")
         reports = tuple(self._execute(task))
         charge_packing(reports)
         laps.mark("execute")
-        manifest, events = self._next_manifest(task, reports, offsets=offsets, source_id=source_id, step=step)
+        manifest, events = self._next_manifest(
+            task, reports, began_s, offsets=offsets, source_id=source_id, step=step
+        )
         self._fence.check()
         self._parent = publish(self._storage, manifest)
-        self.manifest = manifest
+        self.manifest, self._began_s = manifest, began_s
         self.partition_map = PartitionMap(manifest.partition_map, manifest.sites)
         self.tracks = Tracks.from_json(manifest.tracks)
         laps.mark("commit")
@@ -243,7 +246,7 @@ class BatchLoop:
         sites = range(self._steering.settings.sites) if site is None else (site,)
         self._steering.wish(query, plan, sites, strategy, self.tracks)
 
-    def _task(self, batch: int) -> SlotTask:
+    def _task(self, batch: int, now_s: float) -> SlotTask:
         return plan_task(
             batch,
             root=self._root,
@@ -257,7 +260,7 @@ class BatchLoop:
             watermarks=self._watermarks(),
             admission=self._steering.admission(),
             look=self._steering.look(batch),
-            now_s=self._clock(),
+            now_s=now_s,
         )
 
     def _watermarks(self) -> dict[str, int | None]:
@@ -265,7 +268,14 @@ class BatchLoop:
         return {s.name: known.get(s.name) for s in self._catalog.streams}
 
     def _next_manifest(
-        self, task: SlotTask, reports: Sequence[SlotReport], *, offsets: str, source_id: str, step: int
+        self,
+        task: SlotTask,
+        reports: Sequence[SlotReport],
+        began_s: float,
+        *,
+        offsets: str,
+        source_id: str,
+        step: int,
     ) -> tuple[Manifest, tuple[AdaptEvent, ...]]:
         merged = {name for group in task.merges for name in group}
         failures = {query: message for r in reports for query, message in r.failures.items()}
@@ -279,13 +289,13 @@ class BatchLoop:
             ),
             *(b for r in reports for b in r.blocks),
         )
-        now_s, timeout = self._clock(), self._steering.settings.idle_timeout_seconds
+        timeout = self._steering.settings.idle_timeout_seconds
         known = {s.name: s for s in self.manifest.streams} if self.manifest else {}
         streams = advance(
             known,
             self._catalog.streams,
             reports,
-            now_s=now_s,
+            now_s=began_s,  # what arrives while a batch runs is read by the next one
             started_s=self._started_s,
             idle_timeout_s=timeout,
         )
@@ -307,7 +317,7 @@ class BatchLoop:
             attempt=secrets.token_hex(8),
             offsets=offsets,
             source_id=source_id,
-            committed_at=now_s,
+            committed_at=self._clock(),
             streams=streams,
             blocks=blocks,
             partition_map=next_map.site_of_partition,
@@ -319,8 +329,9 @@ class BatchLoop:
             dead_letters=tuple(f for r in reports for f in r.dead_letters),
             controller=self._steering.to_json(),
         )
-        before_s = self.manifest.committed_at if self.manifest else now_s
-        silent = idle_events(task.batch, streams, before_s=before_s, now_s=now_s, idle_timeout_s=timeout)
+        silent = idle_events(
+            task.batch, streams, before_s=self._began_s, now_s=began_s, idle_timeout_s=timeout
+        )
         return manifest, (*events, *silent)
 
     def _elapsed_s(self, streams: Sequence[StreamState]) -> float:

@@ -122,7 +122,7 @@ class PlanAdaptation:
         self._state, proposals, outcomes = propose_plans(
             views, self._state, settings=settings, costs=self.costs
         )
-        busy = bool(proposals) or self._state.is_busy
+        busy = settings.wish is not Wish.OFF and (bool(proposals) or self._state.is_busy)
         self._attention = self._attention.after(batch, _rates(reports, elapsed_s), busy=busy)
         migrations = tuple(Migration(p.query, p.site, str(p.new), p.strategy) for p in proposals)
         judged = (AdaptEvent(batch, EventKind.BENEFIT_OBSERVED, str(o), o.to_json()) for o in outcomes)
