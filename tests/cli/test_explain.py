@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from tests.cli.conftest import Command
 
 TWO = """
@@ -58,3 +59,19 @@ def test_explaining_starts_no_jvm(flow_file: Callable[[str], Path]) -> None:
         [sys.executable, "-c", script, str(flow_file(TWO))], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        (["--json"], "add --why"),
+        (["--why", "--sites", 2], "no --sites"),
+        (["--why", "--checkpoint", "c"], "in place of the flow file"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(
+    anabranch: Command, flow_file: Callable[[str], Path], options: list[object], advice: str
+) -> None:
+    result = anabranch("explain", flow_file(TWO), *options)
+    assert result.exit_code == 2
+    assert advice in result.stderr

@@ -52,3 +52,14 @@ def test_every_event_is_shown_once_although_a_run_keeps_few(monkeypatch: pytest.
     follow(run, shown, StopRequest())
     assert shown.batches == list(range(27))
     assert [event.batch for event in run.events] == list(range(17, 27))
+
+
+def test_further_steps_of_a_batch_are_shown_as_well() -> None:
+    run, shown = ScriptedRun(0, 0), []
+    steps = [(0, 0), (1, 0), (1, 1), (1, 2), (2, 0)]
+    progress = [{"batchId": batch, "step": step} for batch, step in steps]
+    view = SimpleNamespace(batch=lambda p: shown.append((p["batchId"], p["step"])))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScriptedRun, "recentProgress", progress)
+        follow(run, view, StopRequest())
+    assert shown == steps

@@ -73,6 +73,19 @@ def test_refused_rows_are_shown(anabranch: Command, filled: Path) -> None:
     assert [row["stream"] for row in rows] == ["clicks"]
 
 
+def test_as_many_refused_rows_are_shown_as_asked_for(anabranch: Command, checkpoint: Path) -> None:
+    queries = [bind_query("pairs", PAIRS, {"clicks": CLICKS})]
+    run = LocalRun(checkpoint, [CLICKS], queries, settings=Settings(sites=1, slots=1))
+    run.batch(_clicks(59))
+    run.batch(_clicks(*range(30)))
+    run.close()
+    as_json = ("state", checkpoint, "--dead-letters", "--json")
+    assert len(anabranch(*as_json).output.splitlines()) == 30
+    assert len(anabranch(*as_json, "--limit", 5).output.splitlines()) == 5
+    assert "20 of 30 refused rows" in anabranch("state", checkpoint, "--dead-letters").output
+    assert "5 of 30 refused rows" in anabranch("state", checkpoint, "--dead-letters", "--limit", 5).output
+
+
 def test_a_damaged_manifest_is_named(anabranch: Command, filled: Path) -> None:
     newest = max((filled / "manifests").iterdir())
     content = bytearray(newest.read_bytes())

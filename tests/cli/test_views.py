@@ -17,6 +17,7 @@ from anabranch.runtime.events import Event
 def progress(batch: int, **changes: Any) -> dict[str, Any]:
     return {
         "batchId": batch,
+        "step": 0,
         "numInputRows": 100_000,
         "processedRowsPerSecond": 140_000.0,
         "durationMs": {"triggerExecution": 714.0},
@@ -38,6 +39,7 @@ def test_a_batch_is_one_line_with_rate_state_results_and_late_rows() -> None:
     assert "underpaid 1,234" in line
     assert "3 late" in line
     assert "rejected" not in line
+    assert batch_line(progress(7, step=2)).startswith("batch 7, step 2: ")
 
 
 def test_a_replayed_batch_says_so() -> None:

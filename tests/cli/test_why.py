@@ -95,3 +95,10 @@ def test_a_folder_without_a_batch_is_refused(anabranch: Command, tmp_path: Path)
     result = anabranch("explain", tmp_path, "--why")
     assert result.exit_code == 2
     assert "holds no committed batch" in result.stderr
+
+
+def test_decisions_for_one_query_are_those_that_name_it_or_all(anabranch: Command, checkpoint: Path) -> None:
+    assert "plan_changed" in anabranch("explain", checkpoint, "--why", "--query", "Q").output
+    wrong = anabranch("explain", checkpoint, "--why", "--query", "p")
+    assert wrong.exit_code == 2
+    assert "choose from q" in wrong.stderr

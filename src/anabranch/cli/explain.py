@@ -36,6 +36,7 @@ def explain(
 ) -> None:
     """Show keys, routing, join trees and states of the queries of a flow file; or, what was decided since."""
     with telling(debug=debug):
+        _check_combination(why=why, sites=sites, checkpoint=checkpoint, as_json=as_json)
         if why:
             show_decisions(flow, query=query, as_json=as_json)
             return
@@ -56,6 +57,15 @@ def explain(
             if checkpoint is not None and (plans := plans_of(checkpoint, name)) is not None:
                 told.append(plans)
         typer.echo("\n\n".join(told))
+
+
+def _check_combination(*, why: bool, sites: int | None, checkpoint: Path | None, as_json: bool) -> None:
+    if as_json and not why:
+        raise InputError("--json is for decisions: add --why, and give a checkpoint instead of a flow file")
+    if why and (sites is not None or checkpoint is not None):
+        raise InputError(
+            "--why takes the checkpoint in place of the flow file, and no --sites: leave them out"
+        )
 
 
 def _cores() -> int:

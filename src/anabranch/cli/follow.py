@@ -19,7 +19,7 @@ class View(Protocol):
     """Somewhere to show a run."""
 
     def batch(self, progress: Mapping[str, Any]) -> None:
-        """Show a committed batch."""
+        """Show a committed batch, or a further step of it."""
 
     def event(self, event: Event) -> None:
         """Show an event."""
@@ -42,7 +42,7 @@ class _Feed:
     def __init__(self, run: Run, view: View) -> None:
         self._run = run
         self._view = view
-        self._last_batch = -1
+        self._last_step = (-1, 0)
         self._last_event: Event | None = None
 
     def show_new(self) -> None:
@@ -50,8 +50,9 @@ class _Feed:
             self._last_event = event
             self._view.event(event)
         for progress in self._run.recentProgress:
-            if progress["batchId"] > self._last_batch:
-                self._last_batch = progress["batchId"]
+            step = progress["batchId"], progress["step"]
+            if step > self._last_step:
+                self._last_step = step
                 self._view.batch(progress)
 
     def _new_events(self) -> list[Event]:

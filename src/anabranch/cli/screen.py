@@ -65,7 +65,7 @@ class Screen:
     def _headline(self, progress: Mapping[str, Any]) -> RenderableType:
         state = progress["state"]
         figures = {
-            "batch": str(progress["batchId"]),
+            "batch": batch_name(progress),
             "rows": f"{progress['numInputRows']:,}",
             "rows/s": count(progress["processedRowsPerSecond"]),
             "latency": duration(progress["durationMs"].get("triggerExecution", 0.0) / 1000),
@@ -84,6 +84,15 @@ class Screen:
             status = Text(failed, style="red") if failed else Text(query["status"], style="green")
             table.add_row(Text(name), f"{query['numOutputRows']:,}", f"{self._results[name]:,}", status)
         return table
+
+
+def batch_name(progress: Mapping[str, Any]) -> str:
+    """The number of a batch; further steps, in which rows that waited enter, have their own.
+
+    >>> batch_name({"batchId": 7, "step": 0}), batch_name({"batchId": 7, "step": 2})
+    ('7', '7, step 2')
+    """
+    return f"{progress['batchId']}, step {progress['step']}" if progress["step"] else str(progress["batchId"])
 
 
 def _streams(streams: Mapping[str, Any]) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,9 @@ from anabranch.state import PosixStorage
 from anabranch.state.inspect import describe
 from anabranch.state.layout import EPOCHS, LOCK, MANIFESTS
 
+SHOWN = 20
+"""Refused rows in a table."""
+
 
 def state(
     checkpoint: Annotated[Path, typer.Argument(help="Directory that `run --checkpoint` was given.")],
@@ -29,7 +33,9 @@ def state(
     dead_letters: Annotated[
         bool, typer.Option("--dead-letters", help="Show the rows that were refused.")
     ] = False,
-    limit: Annotated[int, typer.Option(help="Refused rows to show.", min=1)] = 20,
+    limit: Annotated[
+        int | None, typer.Option(help=f"Refused rows to show; default {SHOWN}, with --json all.", min=1)
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Show streams, states, queries and health of a checkpoint; it may be in use."""
@@ -136,27 +142,29 @@ def _show_health(console: Console, found: Mapping[str, Any]) -> None:
         console.print(f"{left} that no manifest names; the next run removes them", highlight=False)
 
 
-def _show_dead_letters(checkpoint: Path, limit: int, *, as_json: bool) -> None:
+def _show_dead_letters(checkpoint: Path, limit: int | None, *, as_json: bool) -> None:
     files = sorted((checkpoint / DEAD_LETTERS).glob("*.parquet"))
     if as_json:
-        for file in files:
-            for row in pq.read_table(file).to_pylist():
-                typer.echo(json.dumps(row, ensure_ascii=False))
+        rows = (row for file in files for row in pq.read_table(file).to_pylist())
+        for row in islice(rows, limit):
+            typer.echo(json.dumps(row, ensure_ascii=False))
         return
     if not files:
         typer.echo("no row was refused")
         return
-    rows = sum(pq.read_metadata(file).num_rows for file in files)
+    refused = sum(pq.read_metadata(file).num_rows for file in files)
+    shown = min(limit or SHOWN, refused)
     table = Table("stream", "reason", "batch", "event time (UTC)", "row")
-    for row in _first_rows(files, limit):
+    for row in _first_rows(files, shown):
         when = _event_time(row["event_time_us"])
         table.add_row(
             Text(row["stream"]), Text(row["reason"]), str(row["batch"]), when, Text(str(row["row"]))
         )
     console = Console()
     console.print(table)
-    shown = min(limit, rows)
-    console.print(f"{shown} of {count(rows)} refused rows, from {checkpoint / DEAD_LETTERS}", highlight=False)
+    console.print(
+        f"{shown} of {count(refused)} refused rows, from {checkpoint / DEAD_LETTERS}", highlight=False
+    )
 
 
 def _first_rows(files: list[Path], limit: int) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from anabranch.cli.figures import count, duration, size
-from anabranch.cli.screen import Screen
+from anabranch.cli.screen import Screen, batch_name
 from anabranch.runtime.events import Event
 
 
@@ -141,8 +141,9 @@ class LiveView(LineView):
 
 def batch_line(progress: Mapping[str, Any]) -> str:
     """A batch on one line."""
+    batch = batch_name(progress)
     if progress["replayed"]:
-        return f"batch {progress['batchId']}: committed before a restart, results published"
+        return f"batch {batch}: committed before a restart, results published"
     state, streams = progress["state"], progress["streams"].values()
     results = ", ".join(f"{name} {q['numOutputRows']:,}" for name, q in progress["queries"].items())
     refused = "".join(
@@ -151,7 +152,7 @@ def batch_line(progress: Mapping[str, Any]) -> str:
         if (total := sum(stream[kind] for stream in streams))
     )
     return (
-        f"batch {progress['batchId']}: {progress['numInputRows']:,} rows"
+        f"batch {batch}: {progress['numInputRows']:,} rows"
         f" in {duration(progress['durationMs']['triggerExecution'] / 1000)}"
         f" ({count(progress['processedRowsPerSecond'])} rows/s)"
         f" · state {count(state['numRowsTotal'])} rows, {size(state['memoryUsedBytes'])}"

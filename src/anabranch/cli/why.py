@@ -16,10 +16,17 @@ from anabranch.state import Manifest, PosixStorage, newest
 def show_decisions(checkpoint: Path, *, query: str | None = None, as_json: bool) -> None:
     """Print the candidate plans, then the last decisions: accepted and refused, why, what came of them."""
     manifest = newest_manifest(checkpoint)
+    names = [q.name for q in manifest.queries]
+    chosen = names if query is None else [name for name in names if name.lower() == query.lower()]
+    if not chosen:
+        raise InputError(
+            f"there is no query {query!r} in {checkpoint}: choose from {', '.join(names) or 'none'}"
+        )
     for plans in plans_seen(manifest):
-        if query is None or plans.query.lower() == query.lower():
+        if plans.query in chosen:
             typer.echo(json.dumps(plans.to_json(), ensure_ascii=False) if as_json else plans.to_text() + "\n")
-    events = manifest.controller.get("events", ())
+    # What moves between sites moves for all queries, and names none.
+    events = [e for e in manifest.controller.get("events", ()) if e.get("query") in (None, *chosen)]
     if not events and not as_json:
         typer.echo("nothing was decided: the load is even, or rebalance is off")
     for event in events:

@@ -1,4 +1,4 @@
-"""Progress of a run, one record per batch, with the keys PySpark users know."""
+"""Progress of a run, one record per batch or further step of it, with the keys PySpark users know."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def progress_of(summary: BatchSummary, *, rows_before: int) -> dict[str, Any]:
     sites = sorted((s for r in summary.reports for s in r.sites), key=lambda s: s.site)
     return {
         "batchId": manifest.batch,
+        "step": manifest.step,
         "timestamp": datetime.fromtimestamp(manifest.committed_at, UTC).isoformat(timespec="milliseconds"),
         "numInputRows": rows,
         "processedRowsPerSecond": round(rows / total, 1) if total else 0.0,

@@ -22,6 +22,8 @@ from anabranch.plan.logical import Stream
 from anabranch.runtime.catalog import Catalog
 from anabranch.runtime.spark_conf import conf_set
 
+FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
+"""Formats that are told which columns to read; other sources have columns of their own."""
 EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 
 
@@ -70,14 +72,31 @@ def check_sources(catalog: Catalog, remembered: Mapping[str, Any]) -> None:
 
 def _open(spark: SparkSession, stream: Stream, *, by_name: bool) -> DataFrame:
     assert stream.source is not None
-    schema = ", ".join(f"`{c.name}` {c.type}" for c in stream.columns)
     reader = spark.readStream.format(stream.source.format).options(**dict(stream.source.options))
     if by_name:
         reader = reader.name(source_name(stream.name))
     try:
-        return reader.schema(schema).load(stream.source.path)
+        if stream.source.format.lower() in FILES:
+            schema = ", ".join(f"`{c.name}` {c.type}" for c in stream.columns)
+            return reader.schema(schema).load(stream.source.path)
+        topic = stream.source.path if stream.source.format.lower() == "kafka" else None
+        frame = reader.load(stream.source.path) if topic is None else reader.option("subscribe", topic).load()
     except (PySparkException, Py4JError) as error:
         raise ConfigError(f"stream {stream.name!r} cannot be opened: {_reason(error)}") from error
+    _check_columns(stream, frame)
+    return frame
+
+
+def _check_columns(stream: Stream, frame: DataFrame) -> None:
+    """Whether a source that has columns of its own has those that were declared."""
+    assert stream.source is not None
+    found = {field.name.lower(): field.dataType.simpleString() for field in frame.schema}
+    if any(found.get(c.name.lower()) != c.type for c in stream.columns):
+        columns = ", ".join(f"{name} {type_}" for name, type_ in found.items())
+        raise ConfigError(
+            f"stream {stream.name!r}: a {stream.source.format} source has the columns {columns}: declare "
+            "these, or make them into others in Python and give the DataFrame to session.stream"
+        )
 
 
 def source_name(stream: str) -> str:
