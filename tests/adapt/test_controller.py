@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -169,3 +170,23 @@ def test_the_number_of_sites_may_change_and_the_map_stays_valid(steps):
         after = controller.step(batch, Statistics.of_batch(busy, rows), before).partition_map
         assert after.sites == sites
         assert all(0 <= s < sites for s in after.site_of_partition)
+
+
+def test_moves_for_memory_go_on_while_moves_for_load_are_paused():
+    controller, here = default(), PartitionMap.even(4)
+    controller.tuning = replace(controller.tuning, pause_left=100)
+    on_disk = np.zeros(PARTITIONS, np.bool_)
+    on_disk[np.flatnonzero(here.as_array() == 0)[:20]] = True
+    batch = Statistics.of_batch(
+        [0.1] * 4,
+        np.full(PARTITIONS, 100),
+        state_bytes=np.full(PARTITIONS, 1_000_000),
+        on_disk=on_disk,
+        memory_bytes=[40e6, 200e6, 200e6, 200e6],
+    )
+    moved = []
+    for now in range(4):
+        moved += [d for d in controller.step(now, batch, here).decisions if d.accepted]
+    assert controller.tuning.paused
+    assert moved
+    assert {d.proposal.policy for d in moved} == {PolicyName.MEMORY}

@@ -147,3 +147,13 @@ def test_whatever_comes_the_buffer_is_bounded_and_empty_soon_after(
     for _ in range(2):  # nothing new: the first step keeps to the budgets of the last batch
         taken = taken + sites.batch([0, 0, 0])
     assert (came == taken).all()
+
+
+def test_what_waits_may_enter_at_once_while_nothing_comes() -> None:
+    sites = Sites(USUAL, capacity=400_000)
+    for rows in ([K] * 4, [30 * K, K, K, K], [30 * K, K, K, K], [0] * 4):
+        sites.batch(rows)
+    assert sites.waiting[0] > 0
+    assert sites.budgets == {}
+    sites.batch([0] * 4)
+    assert sites.waiting.sum() == 0

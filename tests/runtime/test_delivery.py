@@ -9,8 +9,12 @@ import pytest
 from tests.runtime.directed_runs import STREAMS, TWO_SITES, joined, steady_batches
 
 from anabranch.errors import SinkError, StateError
+from anabranch.runtime.batch_loop import COLLECT_EVERY
 from anabranch.runtime.sinks import ResultBatch
-from anabranch.state.layout import DELIVERED
+from anabranch.state import PosixStorage
+from anabranch.state.layout import DELIVERED, MANIFESTS
+from anabranch.state.manifest import ManifestKey
+from anabranch.state.manifest_log import manifest_keys, manifest_name
 from anabranch.testing.local_run import LocalRun
 
 
@@ -87,3 +91,39 @@ def test_after_a_failed_step_nothing_runs_until_the_session_starts_again(tmp_pat
     run.batch(third)
     run.close()
     assert sink.numbers == [0, 1, 2]
+
+
+def test_a_step_without_new_rows_does_not_overtake_a_batch_that_spark_has_yet_to_repeat(
+    tmp_path: Path,
+) -> None:
+    sink, (first, second) = Recorder(), steady_batches(2)
+    sink.fails_at = 1
+    run = started(tmp_path, sink)
+    run.batch(first)
+    with pytest.raises(SinkError, match="full"):
+        run.batch(second)
+    run.close()
+    sink.fails_at = None
+    run = started(tmp_path, sink)
+    run.loop.step()
+    run.batch(second, number=1)
+    run.close()
+    assert sink.numbers == [0, 1, 2]
+
+
+def test_files_of_further_steps_are_collected_as_well(tmp_path: Path) -> None:
+    run = started(tmp_path, Recorder())
+    first, second = steady_batches(2)
+    run.batch(first)
+    run.batch(second)
+    for _ in range(40):
+        run.loop.step()
+    run.close()
+    assert len(list((tmp_path / MANIFESTS).iterdir())) < 2 * COLLECT_EVERY
+
+
+def test_there_may_be_more_than_ten_thousand_steps(tmp_path: Path) -> None:
+    storage = PosixStorage(tmp_path)
+    for step in (9_999, 10_000, 10_001):
+        storage.put_if_absent(manifest_name(ManifestKey(3, step)), b"{}")
+    assert manifest_keys(storage) == [(3, 9_999), (3, 10_000), (3, 10_001)]

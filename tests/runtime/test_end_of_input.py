@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,3 +170,16 @@ def test_a_grouped_join_shows_what_it_keeps_and_where(checkpoint: Path) -> None:
     )
     text = explain_query(reconcile([STREAM, OTHER], [by_time], None), "q", sites=4)
     assert "one site, because no group key is a key that all streams share" in text
+
+
+def test_a_stream_that_is_new_and_has_no_row_does_not_stop_the_end(checkpoint: Path) -> None:
+    run = start(checkpoint)
+    run.batch(rows(10))
+    run.close()
+    other = replace(STREAM, name="t")
+    text = "SELECT s.k, COUNT(*) AS n FROM s [NOW], t [NOW] WHERE s.k = t.k GROUP BY s.k"
+    new = bind_query("new", text, {"s": STREAM, "t": other})
+    run = LocalRun(checkpoint, [STREAM, other], [QUERY, new])
+    run.end_of_input()
+    assert counts(run) == {10: 1}
+    assert not run.results("new").num_rows

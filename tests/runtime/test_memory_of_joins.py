@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -57,3 +58,31 @@ def test_mergers_in_pieces_change_no_result(tmp_path: Path, budget: int) -> None
     assert len({b.name for b in merged}) > len(pieces), "mergers are cut"
     # A block has some bytes that are no rows, and its rows may have become fewer since they were counted.
     assert all(len(block.partitions) == 1 or block.bytes <= 1.5 * budget for block in merged)
+
+
+@pytest.mark.parametrize("changed", [{"memory_budget_mb": 3_000}, {"sites": 1}])
+def test_the_budget_holds_from_the_first_batch_after_a_restart_on(
+    tmp_path: Path, changed: dict[str, int]
+) -> None:
+    before = Settings(sites=8, slots=1, rebalance="off", memory_budget_mb=20_000)
+    after = replace(before, **changed)
+    with budgets_in_bytes():
+        for settings, batches in ((before, range(8)), (after, range(8, 10))):
+            run = LocalRun(tmp_path, STREAMS, [QUERY], sinks={"q": MemorySink()}, settings=settings)
+            for b in batches:
+                reports = run.batch({"a": rows_of(b, 0), "b": rows_of(b, 1)}).reports
+                worked_on = max(s.state_bytes for r in reports for s in r.sites)
+                assert worked_on <= 1.25 * settings.memory_budget_mb, (b, worked_on)
+            run.close()
+
+
+def test_the_budget_holds_when_the_sites_become_fewer(tmp_path: Path) -> None:
+    settings = Settings(sites=8, slots=1, rebalance="off", memory_budget_mb=20_000)
+    with budgets_in_bytes():
+        run = LocalRun(tmp_path, STREAMS, [QUERY], sinks={"q": MemorySink()}, settings=settings)
+        for b in range(10):
+            if b == 8:
+                run.loop.change(sites=1)
+            reports = run.batch({"a": rows_of(b, 0), "b": rows_of(b, 1)}).reports
+            assert max(s.state_bytes for r in reports for s in r.sites) <= 1.1 * 20_000
+        run.close()

@@ -15,12 +15,11 @@ from anabranch.runtime.settings import MEBIBYTE, Settings
 def test_every_partition_comes_in_within_one_turn_of_the_queue(in_memory: int, sites: int) -> None:
     adaptation = Adaptation(Settings(sites=sites, slots=1, memory_budget_mb=1), {})
     here = PartitionMap.even(sites)
-    site_of = here.as_array().astype(np.int64)
     sizes = np.full(PARTITIONS, MEBIBYTE // in_memory, dtype=np.int64)
     per_site = -(-PARTITIONS // sites)
     seen: set[int] = set()
     for batch in range(2 + 2 * -(-per_site // in_memory)):
-        adaptation._plan_memory(batch, here, sizes, site_of)
+        adaptation.plan_memory(batch, here, sizes)
         seen |= set(range(PARTITIONS)) - adaptation.admission().spilled
     assert seen == set(range(PARTITIONS))
 
@@ -28,12 +27,11 @@ def test_every_partition_comes_in_within_one_turn_of_the_queue(in_memory: int, s
 def test_it_is_told_when_the_number_of_partitions_on_disk_changes_and_not_at_every_turn() -> None:
     adaptation = Adaptation(Settings(sites=2, slots=1, memory_budget_mb=1), {})
     here = PartitionMap.even(2)
-    site_of = here.as_array().astype(np.int64)
 
     def told(batch: int, in_memory: int) -> list[tuple[int, int]]:
         sizes = np.full(PARTITIONS, MEBIBYTE // in_memory, dtype=np.int64)
         before = adaptation.admission().spilled
-        events = adaptation._plan_memory(batch, here, sizes, site_of)
+        events = adaptation.plan_memory(batch, here, sizes)
         assert adaptation.admission().spilled != before, "partitions take turns all the same"
         return [(event.data["site"], event.data["spilled"] - event.data["activated"]) for event in events]
 

@@ -83,3 +83,22 @@ def test_a_running_session_tells_it_once(tmp_path: Path) -> None:
             run.process(number, offsets="", source_id="local")
         (told,) = _failures(run)
         assert MESSAGE.match(told)
+
+
+def test_a_change_of_plans_does_not_end_a_query_however_much_it_computes_anew(tmp_path: Path) -> None:
+    streams = tuple(stream(name) for name in "abc")
+    text = (
+        "SELECT a.id AS a FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], c [RANGE 1 SECOND] "
+        "WHERE a.k = b.k AND b.k = c.k"
+    )
+    settings = Settings(sites=1, slots=1, quota_pairs=300, migration="off")
+    session = LocalRun(tmp_path, streams, bind(streams, q=text), settings=settings)
+    for batch in range(30):  # b meets c some 900 times in all, at most 60 times in a batch, and a nobody
+        row = rows((7, batch), first=batch)
+        session.batch({"a": rows((1, batch)), "b": row, "c": row})
+    session.loop.migrate("q", "((b c) a)")
+    for batch in range(30, 33):
+        session.batch({name: rows((7, batch), first=batch) for name in "bc"} | {"a": rows()})
+    assert not session.loop.failures
+    assert sum(b.rows for b in session.loop.manifest.blocks if "b" in b.state) > 900  # type: ignore[union-attr]
+    session.close()

@@ -152,7 +152,7 @@ class Controller:
         outcome = self._rolling.outcome(site_of)
         self._observe(now, outcome, events)
         view = self._view(site_of)
-        decisions = () if self._pausing(now, events) else self._screen(now, view)
+        decisions = self._screen(now, view, for_load=not self._pausing(now, events))
         accepted = tuple(d.proposal.move for d in decisions if d.accepted)
         events.extend(AdaptEvent.of_decision(d) for d in decisions)
         if accepted:
@@ -179,8 +179,11 @@ class Controller:
             events.append(AdaptEvent(now, EventKind.RESUMED, "the pause is over: moves are tried again"))
         return self.tuning.paused
 
-    def _screen(self, now: float, view: RoundView) -> tuple[Decision, ...]:
+    def _screen(self, now: float, view: RoundView, *, for_load: bool) -> tuple[Decision, ...]:
+        """Judge what the policy proposes; `for_load` is False while moves for load are paused."""
         proposals = self._policy.propose(view, Thresholds(self.tuning.imbalance, self.settings.utilisation))
+        if not for_load:
+            proposals = tuple(p for p in proposals if p.policy is PolicyName.MEMORY)
         decisions: list[Decision] = []
         taken: frozenset[int] = frozenset()
         for proposal in proposals:

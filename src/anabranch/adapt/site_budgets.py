@@ -130,8 +130,8 @@ def plan_budgets(
     """
     space = int(arrived.sum()) if capacity == "auto" else capacity
     usual_s = float(batch.busy_s.sum() / max(batch.rows.sum(), 1))
-    if not space or not usual_s:
-        return {}, record
+    if not space or not usual_s or not arrived.sum():
+        return {}, record  # what waits may enter while nothing else comes
     slowness = _slowness(batch, ran_at, usual_s)
     row_s = usual_s * record.believed(slowness)
     expected_s = sum_by_site(arrived * row_s[ran_at], next_at, batch.sites)

@@ -7,6 +7,7 @@ throughout are left out or kept apart, as its joins do (`ending_join`).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -36,9 +37,9 @@ class StateRebuild(WindowJoin):
         states: frozenset[str],
         old: Mapping[str, Sequence[RowSet]],
         mask: np.ndarray,
-        quota: int,
     ) -> None:
-        super().__init__(plan, new={}, old=old, emit=_nothing, quota=quota)
+        # The quota is for what a batch matches: a change of plans that nobody asked for must not end a query.
+        super().__init__(plan, new={}, old=old, emit=_nothing, quota=sys.maxsize)
         self._states = states
         self._mask = mask
         self._rebuilt: dict[str, RowSet] = {}

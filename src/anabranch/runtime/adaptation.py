@@ -93,8 +93,10 @@ class Adaptation:
         if self.settings.rebalance != "off" and partition_map.sites > 1 and not relocating:
             step = self._controller.step(batch, statistics, partition_map)
             partition_map, events = step.partition_map, step.events
+        if partition_map.sites != self.settings.sites:
+            partition_map = partition_map.rescaled(self.settings.sites)
+        events += self.plan_memory(batch, partition_map, statistics.state_bytes)
         site_of = partition_map.as_array().astype(np.int64)
-        events += self._plan_memory(batch, partition_map, statistics.state_bytes, site_of)
         arrived = statistics.rows + statistics.pending_rows - self._waiting
         self._waiting = statistics.pending_rows
         if relocating or partition_map.sites != statistics.sites or self.admission().spilled:
@@ -142,11 +144,9 @@ class Adaptation:
             memory_bytes=np.full(partition_map.sites, budget) if budget else None,
         )
 
-    def _plan_memory(
-        self, batch: int, partition_map: PartitionMap, sizes: Ints, site_of: Ints
-    ) -> tuple[AdaptEvent, ...]:
-        """Which partitions of each site are in memory for the next batch."""
-        budget = self.settings.memory_budget_bytes
+    def plan_memory(self, batch: int, partition_map: PartitionMap, sizes: Ints) -> tuple[AdaptEvent, ...]:
+        """Decide which partitions of each site are in memory for the next batch, by bytes of each."""
+        budget, site_of = self.settings.memory_budget_bytes, partition_map.as_array()
         if not budget:
             self._spill = {}
             return ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ from anabranch.state.garbage import collect_garbage
 from anabranch.state.layout import STAGED
 
 COLLECT_EVERY = 8
-"""Batches between two collections of garbage."""
+"""Steps between two collections of garbage."""
 
 Execute = Callable[[SlotTask], Sequence[SlotReport]]
 
@@ -113,13 +113,17 @@ class BatchLoop:
         remembered = self.manifest.controller if self.manifest else {}
         self._steering = Steering(settings, catalog, self._compiler, is_over, remembered)
         self.partition_map, self.tracks = self._starting_point()
+        if self.manifest is not None:
+            # The memory budget or the sites may be others than those that the manifest was written under.
+            self._steering.plan_memory(self.manifest.batch, self.partition_map, self.manifest.blocks)
         self.wire: Wire = wire_of(self.layout.inputs)
         for query in catalog.queries:
             sinks[query.name].open(query.name, output_schema(query))
         self._in_doubt = False
         """Whether a step has begun and not come to its end."""
-        if self.manifest is not None and self.manifest.step:
-            # Spark repeats a batch that it does not know to be done, but knows nothing of further steps.
+        if self.manifest is not None:
+            # Spark repeats a batch that it does not know to be done. That is too late where a step without
+            # new rows comes first, and it knows nothing of such steps.
             self._deliver_again(self.manifest)
 
     def process(self, batch: int, *, offsets: str, source_id: str) -> BatchSummary:
@@ -150,25 +154,22 @@ class BatchLoop:
         at = self.manifest
         return self._run(at.batch, at.step + 1, offsets=at.offsets, source_id=at.source_id)
 
-    def drain(self) -> list[BatchSummary]:
-        """Let all rows that wait enter, and all partitions answer for what is final."""
-        steps = []
+    def drain(self) -> Iterator[BatchSummary]:
+        """Let all rows that wait enter, and all partitions answer for what is final, step by step."""
         while self.rows_wait:
-            steps.append(self.step())
-        return steps
+            yield self.step()
 
-    def end_of_input(self) -> list[BatchSummary]:
+    def end_of_input(self) -> Iterator[BatchSummary]:
         """Declare that nothing at or before the newest times will come any more.
 
         Steps of the last batch, without new rows: what still waits enters, and then every row is final.
         """
-        steps, plans = [], self._catalog.running_plans()
+        plans = self._catalog.running_plans()
         while self.manifest is not None and pending_rows(self.manifest, plans):
             if not self._input_waits:
                 self.manifest = with_input_ended(self.manifest, plans)
-            steps.append(self.step())
+            yield self.step()
             plans = self._catalog.running_plans()
-        return steps
 
     def _run(self, batch: int, step: int, *, offsets: str, source_id: str) -> BatchSummary:
         if self._in_doubt:
@@ -191,7 +192,7 @@ class BatchLoop:
         self.tracks = Tracks.from_json(manifest.tracks)
         laps.mark("commit")
         self._deliver(manifest)
-        if batch % COLLECT_EVERY == 0:
+        if manifest.number % COLLECT_EVERY == 0:
             collect_garbage(self._storage, keep=self._steering.settings.keep_manifests)
         log_events(self._root, events)
         laps.mark("publish")

@@ -89,7 +89,7 @@ def with_input_ended(manifest: Manifest, plans: Sequence[LocalPlan]) -> Manifest
     for plan in plans:
         if plan.window is not None and (last := _newest(plan, newest)) is not None:
             for stream in _streams(plan):
-                ends[stream] = max(last, ends[stream] or 0)
+                ends[stream] = max(last, ends.get(stream) or 0)
     streams = tuple(
         s if (end := ends[s.name]) is None else replace(s, watermark=max(end + 1, s.watermark or 0))
         for s in manifest.streams

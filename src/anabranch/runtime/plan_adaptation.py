@@ -155,7 +155,9 @@ class PlanAdaptation:
         path = RelocationPath()
         for query, plans in tracks.plans.items():
             routed = self._queries.get(query)
-            if routed is None or not (copies or any(plans[s] != plans[t] for s, t in moves)):
+            if routed is None or query in self.unending:
+                continue  # a state that never ends is moved in any case
+            if not (copies or any(plans[s] != plans[t] for s, t in moves)):
                 continue  # nothing has to be copied or computed
             windows = window_seconds(routed.query)
             known = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -51,7 +51,7 @@ class Run:
     def attach(self, query: StreamingQuery) -> None:
         self._query = query
 
-    def finish_when_done(self, finish: Callable[[], list[BatchSummary]]) -> None:
+    def finish_when_done(self, finish: Callable[[], Iterator[BatchSummary]]) -> None:
         """Take the last steps once the run has read everything, unless it is stopped or fails."""
 
         def wait_and_finish() -> None:
@@ -60,13 +60,18 @@ class Run:
             if self._stopped or self._failure is not None or self.streamingQuery.exception() is not None:
                 return
             try:
-                for step in finish():
-                    self._note_step(step)
+                self._take_last_steps(finish())
             except BaseException as error:
                 self._fail(error)
 
         self._ending = threading.Thread(target=wait_and_finish, name="anabranch-finish", daemon=True)
         self._ending.start()
+
+    def _take_last_steps(self, steps: Iterator[BatchSummary]) -> None:
+        for step in steps:
+            self._note_step(step)
+            if self._stopped:
+                return
 
     def step_when_idle(self, step: Callable[[], BatchSummary]) -> None:
         """Let rows that wait enter while no new ones come."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -160,9 +160,11 @@ class Session:
         def without_rows() -> None:
             rows[:] = [_no_rows(self.spark, frame, batch_conf(loop.wire))]
 
-        def finish() -> list[BatchSummary]:
+        def finish() -> Iterator[BatchSummary]:
             without_rows()
-            return loop.drain() + (loop.end_of_input() if settings.end_of_input == "true" else [])
+            yield from loop.drain()
+            if settings.end_of_input == "true":
+                yield from loop.end_of_input()
 
         def step() -> BatchSummary:
             without_rows()

@@ -14,7 +14,7 @@ from anabranch.plan.layout import SEQUENCE
 from anabranch.runtime.ingest import route
 from anabranch.runtime.reports import SlotReport
 from anabranch.runtime.slot_task import SlotTask, run_slot
-from anabranch.runtime.worker_process import keep_memory, spare_modules
+from anabranch.runtime.worker_process import give_back_surplus, keep_memory, spare_modules
 
 _REPORT = pa.schema([("report", pa.binary())])
 
@@ -41,6 +41,7 @@ def _slot_function(task: SlotTask) -> Callable[[Iterable[pa.RecordBatch]], Itera
         attempt = f"{context.stageId()}.{context.attemptNumber()}.{context.taskAttemptId()}"
         report = run_slot(task, context.partitionId(), batches, attempt=attempt)
         spare_modules()
+        give_back_surplus()
         yield pa.record_batch([pa.array([pickle.dumps(report)], pa.binary())], schema=_REPORT)
 
     return run

@@ -17,7 +17,7 @@ from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.migration_cost import Strategy
 from anabranch.plan.tree import parse_plan
-from anabranch.runtime.adaptation import Adaptation
+from anabranch.runtime.adaptation import Adaptation, state_bytes
 from anabranch.runtime.admission import Admission, oldest_waiting, waiting_blocks
 from anabranch.runtime.catalog import Catalog
 from anabranch.runtime.memory_plan import held_by_state
@@ -53,7 +53,8 @@ class Steering:
         self._layout = catalog.layout
         self._compiler = compiler
         self._is_over = is_over
-        self._adaptation = Adaptation(settings, remembered, held_by_state(catalog.plans))
+        self._held = held_by_state(catalog.plans)
+        self._adaptation = Adaptation(settings, remembered, self._held)
         self._plans = PlanAdaptation(catalog.layout, catalog.streams, remembered.get("plans", {}))
         self._wishes: list[Migration] = []
 
@@ -72,6 +73,10 @@ class Steering:
     def admission(self) -> Admission:
         """What the sites may take in the next batch."""
         return self._adaptation.admission()
+
+    def plan_memory(self, batch: int, partition_map: PartitionMap, blocks: Sequence[BlockMeta]) -> None:
+        """Decide what is in memory for the next batch, from blocks that it will start from."""
+        self._adaptation.plan_memory(batch, partition_map, state_bytes(blocks, self._held))
 
     def look(self, batch: int) -> int | None:
         """Number of the look at how streams meet that is due in a batch, if any."""
@@ -132,8 +137,6 @@ class Steering:
         old = tracks
         relocating = any(t.partitions & ~partitions_of(before, t.site) for t in tracks.ending)
         after, decided = self._adaptation.after(batch, before, reports, blocks, relocating)
-        if after.sites != self.settings.sites:
-            after = after.rescaled(self.settings.sites)
         events = list(decided)
         tracks = tracks.rebuilt()
         if after != before:

@@ -147,13 +147,7 @@ class TrackRun:
         """Compute the states that the track lacks, of spilled partitions too, and add them to its own."""
         began, whole = time.thread_time(), self._states()
         for partitions, names in self._work.rebuilds:
-            rebuild = StateRebuild(
-                self._work.plan,
-                states=names,
-                old=whole,
-                mask=mask_of(partitions),
-                quota=self._task.quota_pairs,
-            )
+            rebuild = StateRebuild(self._work.plan, states=names, old=whole, mask=mask_of(partitions))
             rebuild.run()
             for state, batch in rebuild.kept.items():
                 rows = RowSet(batch)

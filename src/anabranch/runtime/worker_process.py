@@ -1,17 +1,31 @@
-"""What a worker's process is told once, so that batches are not spent on housekeeping."""
+"""The process of a worker: batches are not spent on its housekeeping."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import resource
 from functools import cache
+from pathlib import Path
 
 import pyarrow as pa
 
 KEPT = 256 << 20
-"""Bytes of freed memory that a worker keeps for its next batch."""
+"""Bytes of freed memory that a worker keeps for its next batch, at most."""
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
 """`mallopt` parameters of glibc."""
+
+
+class _HeapUse(ctypes.Structure):
+    """`struct mallinfo2` of glibc."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
 
 
 @cache
@@ -21,13 +35,44 @@ def keep_memory() -> None:
     Taking it again costs a page fault per 4 KiB, which was half of the time of a batch that rebuilds large
     states. Arrow and NumPy share one heap, so that either can use what the other has freed.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None:
-        return  # not glibc
-    mallopt(_TRIM_THRESHOLD, KEPT)
-    mallopt(_TOP_PAD, KEPT // 4)
-    mallopt(_MMAP_THRESHOLD, KEPT)
+    libc = _glibc()
+    if libc is None:
+        return
+    libc.mallopt(_TRIM_THRESHOLD, KEPT)
+    libc.mallopt(_TOP_PAD, KEPT // 4)
+    libc.mallopt(_MMAP_THRESHOLD, KEPT)
     pa.set_memory_pool(pa.system_memory_pool())
+
+
+def give_back_surplus() -> None:
+    """Give back what is free when the process holds more than `KEPT` beyond what is in use.
+
+    By itself the C library gives back only what is free at the end of the heap: one small array that
+    outlives its batch would keep all that lies before it.
+    """
+    libc = _glibc()
+    if libc is None:
+        return
+    use = libc.mallinfo2()
+    if _private_bytes() > use.uordblks + use.hblkhd + KEPT:
+        libc.malloc_trim(0)
+
+
+def _private_bytes() -> int:
+    """Memory that the process holds and shares with no file."""
+    resident, shared = map(int, Path("/proc/self/statm").read_text(encoding="ascii").split()[1:3])
+    return (resident - shared) * resource.getpagesize()
+
+
+@cache
+def _glibc() -> ctypes.CDLL | None:
+    """The C library, if it is a glibc that can be told what to keep (2.33 or later)."""
+    libc = ctypes.CDLL(None)
+    if not all(hasattr(libc, name) for name in ("mallopt", "mallinfo2", "malloc_trim")):
+        return None
+    libc.mallinfo2.restype = _HeapUse
+    libc.malloc_trim.argtypes = (ctypes.c_size_t,)
+    return libc
 
 
 @cache

@@ -12,7 +12,7 @@ from anabranch.state.manifest import NO_PARENT, Manifest, ManifestKey
 from anabranch.state.manifest_codec import decode, encode, stored_digest
 from anabranch.state.storage import Storage
 
-_FILE = re.compile(rf"{MANIFESTS}/(\d{{10}})\.(\d{{4}})\.json\Z")
+_FILE = re.compile(rf"{MANIFESTS}/(\d{{10}})\.(\d{{4,}})\.json\Z")
 
 
 def manifest_name(key: ManifestKey) -> str:

@@ -84,12 +84,12 @@ class LocalRun:
     def end_of_input(self) -> list[BatchSummary]:
         """Declare the end of input, as a run with `endOfInput` does after its last batch."""
         self._tables = {}
-        return self.loop.end_of_input()
+        return list(self.loop.end_of_input())
 
     def drain(self) -> list[BatchSummary]:
         """Let waiting rows enter, as a run does when it has read everything."""
         self._tables = {}
-        return self.loop.drain()
+        return list(self.loop.drain())
 
     def results(self, query: str) -> pa.Table:
         sink = self.sinks[query]
