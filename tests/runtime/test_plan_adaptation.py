@@ -11,6 +11,7 @@ from anabranch.adapt.plan_memory import PlanMemory, PlanPolicyState
 from anabranch.adapt.plan_policy import PlanRound, PlanView
 from anabranch.adapt.tracks import Tracks
 from anabranch.exchange.partition_map import PartitionMap
+from anabranch.plan.migration_cost import Strategy
 from anabranch.runtime import plan_adaptation
 from anabranch.runtime.catalog import reconcile
 from anabranch.runtime.plan_adaptation import PlanAdaptation
@@ -52,3 +53,26 @@ def test_a_policy_that_is_off_is_not_in_the_middle_of_anything(
         due += plans.look(batch) is not None
         plans.after(batch, tracks, PartitionMap.even(1), [SiteReport(0, joins={"p": told})], 1.0, wish)
     assert due == looks
+
+
+@pytest.mark.parametrize("beside", [{}, {"q": TEXT.replace("[NOW]", "[RANGE UNBOUNDED]")}])
+def test_a_join_without_end_does_not_decide_how_others_move(beside: dict[str, str]) -> None:
+    texts = {"p": TEXT.replace("[NOW]", "[RANGE 1 SECOND]"), **beside}
+    catalog = reconcile(STREAMS, bind(STREAMS, **texts), None)
+    plans = PlanAdaptation(catalog.layout, catalog.streams, {})
+    tracks = Tracks({}).for_queries(dict.fromkeys(texts, AB_C), 2)
+    told = JoinReport(
+        busy_s=0.1,
+        probes=60,
+        pairs=60,
+        new_rows=dict.fromkeys("abc", 10),
+        state_rows=dict.fromkeys("abc", 4_000_000),
+        edges={frozenset(pair): (1000, 10) for pair in ("ab", "bc", "ac")},
+    )
+    before = PartitionMap.even(2)
+    after = PartitionMap((1, *before.site_of_partition[1:]), 2)
+    for batch in range(6):
+        reports = [SiteReport(site, joins=dict.fromkeys(texts, told)) for site in (0, 1)]
+        plans.after(batch, tracks, before, reports, 1.0, "off")
+    found = plans.rebalancing(tracks, before, after, "auto", copies=True)
+    assert found is Strategy.PARALLEL_TRACK

@@ -152,10 +152,10 @@ class PlanAdaptation:
             for (source, target), moved in moves_between(before, after).items()
             if max(source, target) < sites
         }
-        path = RelocationPath()
+        path, unending = RelocationPath(), self.unending
         for query, plans in tracks.plans.items():
             routed = self._queries.get(query)
-            if routed is None or query in self.unending:
+            if routed is None or query in unending:
                 continue  # a state that never ends is moved in any case
             if not (copies or any(plans[s] != plans[t] for s, t in moves)):
                 continue  # nothing has to be copied or computed
