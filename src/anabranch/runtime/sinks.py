@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.errors import SinkError
-from anabranch.state.layout import slug
+from anabranch.state.layout import file_stem
 from anabranch.state.storage import link_if_absent, make_folder, sync_folder
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class ParquetSink:
         """Make the directory readable from the start: an empty file carries the schema."""
         try:
             make_folder(self.path.absolute())
-            empty = self.path / f"{slug(query)}-schema.parquet"
+            empty = self.path / f"{file_stem(query)}-schema.parquet"
             if not empty.exists():
                 content = pa.BufferOutputStream()
                 pq.write_table(schema.empty_table(), content)
@@ -77,7 +77,7 @@ class ParquetSink:
             raise SinkError(f"cannot write to sink {self.path}: {error.strerror}") from error
 
     def publish(self, results: ResultBatch) -> None:
-        prefix = f"{slug(results.query)}-{results.batch:010d}-{results.step:04d}"
+        prefix = f"{file_stem(results.query)}-{results.batch:010d}-{results.step:04d}"
         names = [f"{prefix}-{number:03d}.parquet" for number in range(len(results.files))]
         if results.query not in self._compared:
             self._refuse_later_results(results, prefix, names)
@@ -87,7 +87,7 @@ class ParquetSink:
 
     def _refuse_later_results(self, results: ResultBatch, prefix: str, names: list[str]) -> None:
         """Nothing of this step or a later one can be there, unless the checkpoint is older than the sink."""
-        pattern = re.compile(rf"{re.escape(slug(results.query))}-\d{{10}}-\d{{4}}-\d{{3}}\.parquet")
+        pattern = re.compile(rf"{re.escape(file_stem(results.query))}-\d{{10}}-\d{{4}}-\d{{3}}\.parquet")
         present = (file.name for file in self.path.iterdir())
         later = (n for n in present if pattern.fullmatch(n) and n >= prefix and n not in names)
         if (first := min(later, default=None)) is not None:

@@ -14,7 +14,7 @@ import xxhash
 from anabranch.operators.arrow_types import arrow_type
 from anabranch.plan.logical import Query
 from anabranch.state.errors import CorruptionError
-from anabranch.state.layout import STAGED, slug
+from anabranch.state.layout import STAGED, file_stem
 from anabranch.state.manifest import Manifest, ResultFile
 from anabranch.state.storage import link_if_absent, make_folder, sync_folder
 
@@ -42,9 +42,8 @@ class ResultWriter:
     def __init__(self, task: SlotTask, query: Query, slot: int, unique: str) -> None:
         self._query = query
         self._schema = output_schema(query)
-        self._path = (
-            task.checkpoint / STAGED / f"{slug(query.name)}-b{task.batch:010d}-s{slot:03d}-{unique}.parquet"
-        )
+        name = f"{file_stem(query.name)}-b{task.batch:010d}-s{slot:03d}-{unique}.parquet"
+        self._path = task.checkpoint / STAGED / name
         self._file: _HashedFile | None = None
         self._writer: pq.ParquetWriter | None = None
         self._pending: list[pa.Table] = []
