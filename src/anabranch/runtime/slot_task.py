@@ -54,6 +54,8 @@ class SlotTask:
     layout: Layout
     wire: Wire
     streams: tuple[str, ...]
+    times: Mapping[str, str]
+    """By stream the name of its time column."""
     earliest: tuple[int, ...]
     """Per input the watermark of its stream: rows before it are late."""
     latest: int
