@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -20,6 +19,7 @@ from anabranch.runtime.batch_loop import BatchLoop, BatchSummary
 from anabranch.runtime.catalog import Catalog, explain_query, reconcile
 from anabranch.runtime.failures import explain_failure
 from anabranch.runtime.ingest import ingest
+from anabranch.runtime.local_path import local_path
 from anabranch.runtime.run import Run
 from anabranch.runtime.settings import CONF_PREFIX, Settings
 from anabranch.runtime.sinks import ConsoleSink, FunctionSink, MemorySink, ParquetSink, Sink, WriterSink
@@ -48,7 +48,7 @@ class Session:
         self, spark: SparkSession, checkpoint: str | os.PathLike[str], **settings: int | str
     ) -> None:
         self.spark = spark
-        self.checkpoint = Path(checkpoint).absolute()
+        self.checkpoint = local_path(checkpoint, what="checkpoint").absolute()
         self._given = {name: str(value) for name, value in settings.items()}
         self._streams: dict[str, Stream] = {}
         self._frames: dict[str, DataFrame] = {}

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.errors import SinkError
+from anabranch.runtime.local_path import local_path
 from anabranch.state.layout import file_stem
 from anabranch.state.storage import link_if_absent, make_folder, sync_folder
 
@@ -60,7 +61,7 @@ class ParquetSink:
     """A directory of parquet files, each result exactly once."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = local_path(path, what="parquet sink")
         self._compared: set[str] = set()
         """Queries whose files were compared with the checkpoint since the start."""
 
