@@ -17,12 +17,13 @@ from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Column, Connector, Flow, Query, Stream
 from anabranch.runtime.batch_loop import BatchLoop, BatchSummary
 from anabranch.runtime.catalog import Catalog, explain_query, reconcile
+from anabranch.runtime.connected_sink import connected_sink
 from anabranch.runtime.failures import explain_failure
 from anabranch.runtime.ingest import ingest
 from anabranch.runtime.local_path import local_path
 from anabranch.runtime.run import Run
 from anabranch.runtime.settings import CONF_PREFIX, Settings
-from anabranch.runtime.sinks import ConsoleSink, FunctionSink, MemorySink, ParquetSink, Sink, WriterSink
+from anabranch.runtime.sinks import FunctionSink, Sink
 from anabranch.runtime.sources import check_sources, open_sources, source_names
 from anabranch.runtime.spark_checkpoint import SPARK_CHECKPOINT, check_spark_checkpoint, spark_position
 from anabranch.runtime.spark_conf import await_sources, batch_conf, cheap_logs, conf_set
@@ -72,8 +73,9 @@ class Session:
         if name in self._queries:
             raise ConfigError(f"there is a query {name!r} already: choose another name")
         connector = sink if isinstance(sink, Connector) else None
-        self._queries[name] = bind_query(name, select, self._streams, sink=connector)
-        self._sinks[name] = _as_sink(self.spark, sink)
+        query = bind_query(name, select, self._streams, sink=connector)
+        self._sinks[name] = self._as_sink(name, sink)
+        self._queries[name] = query
 
     def load(self, flow: Flow) -> None:
         """Register everything a flow file declares."""
@@ -82,8 +84,8 @@ class Session:
             self._add_stream(stream)
         for query in flow.queries:
             assert query.sink is not None
+            self._sinks[query.name] = self._as_sink(query.name, query.sink)
             self._queries[query.name] = query
-            self._sinks[query.name] = _as_sink(self.spark, query.sink)
 
     def start(self, *, endOfInput: bool | None = None, **trigger: Any) -> Run:  # noqa: N803
         """Start the loop; takes Spark's trigger words, such as `availableNow=True`.
@@ -195,6 +197,11 @@ class Session:
         if frame is not None:
             self._frames[stream.name] = frame
 
+    def _as_sink(self, query: str, sink: Sink | Connector | Callable[[DataFrame, int], Any]) -> Sink:
+        if isinstance(sink, Connector):
+            return connected_sink(self.spark, query, sink)
+        return FunctionSink(self.spark, sink) if callable(sink) else sink
+
 
 def _no_rows(spark: SparkSession, like: DataFrame, conf: Mapping[str, str]) -> DataFrame:
     """An empty batch of the same columns, in a session of its own: the user's keeps its conf."""
@@ -210,16 +217,3 @@ def _lateness_us(text: str) -> int:
     if length is None:
         raise ConfigError(f"lateness {text!r} is no length of time: write it {DURATION_HINT}")
     return length
-
-
-def _as_sink(spark: SparkSession, sink: Sink | Connector | Callable[[DataFrame, int], Any]) -> Sink:
-    if isinstance(sink, Connector):
-        match sink.format.lower():
-            case "parquet" if sink.path and not sink.options:
-                return ParquetSink(sink.path)
-            case "console":
-                return ConsoleSink()
-            case "memory":
-                return MemorySink()
-        return WriterSink(spark, sink.format, sink.path, dict(sink.options))
-    return FunctionSink(spark, sink) if callable(sink) else sink

@@ -7,6 +7,7 @@ number that no other step has.
 
 from __future__ import annotations
 
+import difflib
 import filecmp
 import io
 import os
@@ -20,13 +21,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anabranch.errors import SinkError
+from anabranch.errors import ConfigError, SinkError
 from anabranch.runtime.local_path import local_path
 from anabranch.state.layout import file_stem
 from anabranch.state.storage import link_if_absent, make_folder, sync_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "xml")
+"""Formats of files that every Spark has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +155,26 @@ class WriterSink:
         self._options = options
 
     def open(self, query: str, schema: pa.Schema) -> None:
-        """Spark creates what it needs when it first writes."""
+        """Refuse a format that Spark does not have, before there are results for it."""
+        if self._format.lower() in FILE_FORMATS:
+            return
+        try:
+            self._spark.read.format(self._format).load()
+        except Exception as error:
+            # Any other complaint, about options or a path to read from, comes from a format that is there.
+            if re.search(r"DATA_SOURCE_NOT_(FOUND|ENABLED)\]", str(error)):
+                raise ConfigError(_unknown_format(query, self._format)) from error
 
     def publish(self, results: ResultBatch) -> None:
         if results.files:
             frame = read_results(self._spark, results)
             frame.write.format(self._format).options(**self._options).mode("append").save(self._path)
+
+
+def _unknown_format(query: str, kind: str) -> str:
+    near = difflib.get_close_matches(kind.lower(), (*FILE_FORMATS, "console", "memory"), n=1)
+    hint = f"did you mean {near[0]}?" if near else "is its package in spark.jars.packages?"
+    return f"query {query!r} cannot be written INTO {kind}: Spark has no such format; {hint}"
 
 
 class ConsoleSink:
