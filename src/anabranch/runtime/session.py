@@ -186,8 +186,10 @@ class Session:
 
     def settings(self) -> Settings:
         """Settings in force: Spark conf, then SET, then the arguments of the session."""
-        conf = [(k, v) for k, v in self.spark.sparkContext.getConf().getAll() if k.startswith(CONF_PREFIX)]
-        settings = Settings().with_values(conf).with_values(self._set).with_values(self._given.items())
+        # What the application was started with, and over it what was set in the running Spark session.
+        conf = {**dict(self.spark.sparkContext.getConf().getAll()), **self.spark.conf.getAll}
+        ours = [(key, value) for key, value in conf.items() if key.startswith(CONF_PREFIX)]
+        settings = Settings().with_values(ours).with_values(self._set).with_values(self._given.items())
         return settings.resolved(self.spark.sparkContext.defaultParallelism)
 
     def _add_stream(self, stream: Stream, frame: DataFrame | None = None) -> None:
