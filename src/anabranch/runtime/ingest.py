@@ -19,6 +19,8 @@ from anabranch.runtime.letters import fullest_first
 from anabranch.runtime.times import MAX_TIME_US
 from anabranch.runtime.wire import DEAD, TAG, Value, Wire, dead_tag, row_tag, tick_tag
 
+TIME_TYPES = ("timestamp", "timestamp_ntz", "bigint")
+"""Types of a stream's time column; a number counts microseconds since 1970, UTC."""
 _TIME = "`__anabranch_time`"
 _WANTED, _FIRST = "`__anabranch_wanted`", "`__anabranch_first`"
 _SLOT = "__anabranch_slot"

@@ -19,7 +19,7 @@ from anabranch.runtime.batch_loop import BatchLoop, BatchSummary
 from anabranch.runtime.catalog import Catalog, explain_query, reconcile
 from anabranch.runtime.connected_sink import connected_sink
 from anabranch.runtime.failures import explain_failure
-from anabranch.runtime.ingest import ingest
+from anabranch.runtime.ingest import TIME_TYPES, ingest
 from anabranch.runtime.local_path import local_path
 from anabranch.runtime.run import Run
 from anabranch.runtime.settings import CONF_PREFIX, Settings
@@ -58,13 +58,26 @@ class Session:
         self._set: list[tuple[str, str]] = []
 
     def stream(self, name: str, frame: DataFrame, *, time: str, lateness: str = "0 seconds") -> None:
-        """Register a streaming DataFrame as a stream."""
+        """Register a streaming DataFrame as a stream.
+
+        Parameters
+        ----------
+        time
+            Column of the event time: a timestamp, with or without a zone, or a BIGINT of microseconds since
+            1970, UTC.
+        """
         if not frame.isStreaming:
             raise ConfigError(f"stream {name!r} is not streaming: pass a DataFrame from spark.readStream")
         columns = tuple(Column(f.name, f.dataType.simpleString()) for f in frame.schema.fields)
-        if time.lower() not in (c.name.lower() for c in columns):
+        kind = next((c.type for c in columns if c.name.lower() == time.lower()), None)
+        if kind is None:
             raise ConfigError(
                 f"stream {name!r} has no column {time!r}: choose from {', '.join(frame.columns)}"
+            )
+        if kind not in TIME_TYPES:
+            raise ConfigError(
+                f"the time of stream {name!r} cannot be a {kind}: make {time!r} a timestamp, with "
+                f"CAST({time} AS TIMESTAMP) or, of a number, timestamp_seconds or timestamp_millis({time})"
             )
         self._add_stream(Stream(name, columns, time, _lateness_us(lateness)), frame)
 
