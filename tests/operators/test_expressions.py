@@ -81,3 +81,10 @@ def test_a_row_as_json_keeps_what_is_not_text() -> None:
     first, second = to_json(batch).to_pylist()
     assert "xFF" in first
     assert "1.5" in second
+
+
+def test_a_row_as_json_keeps_text_that_is_not_utf8() -> None:
+    given = pa.array([b"ab\xff", b"\xc3\xa4", None], pa.large_binary())
+    text = pa.Array.from_buffers(pa.large_string(), 3, given.buffers())
+    found = to_json(pa.RecordBatch.from_pydict({"x": text, "n": pa.array([1, 2, 3])}))
+    assert found.to_pylist() == [r'{"x":"ab\\xff","n":1}', '{"x":"ä","n":2}', '{"x":null,"n":3}']

@@ -71,7 +71,7 @@ def _needed(root: Path) -> tuple[str, ...]:
     try:
         manifest = run.loop.manifest
         assert manifest is not None
-        live = {f"blocks/{b.name}" for b in run.loop._task(3).blocks}
+        live = {f"blocks/{b.name}" for b in run.loop._task(3, 0.0).blocks}
         staged = {f"staged/{f.name}" for f in (*manifest.results, *manifest.dead_letters)}
     finally:
         run.close()

@@ -54,7 +54,7 @@ def results(run: LocalRun) -> list[tuple[int, ...]]:
 def test_what_a_site_works_on_stays_within_the_budget_while_the_state_grows(tmp_path: Path) -> None:
     run = session(tmp_path)
     done = [run.batch({"s": rows_of(b)}) for b in range(12)]
-    needed = state_bytes(done[-1].manifest.blocks, run.loop._task(12).memory.held).sum()
+    needed = state_bytes(done[-1].manifest.blocks, run.loop._task(12, 0.0).memory.held).sum()
     worked_on = [site.state_bytes for d in done for r in d.reports for site in r.sites]
     assert needed > 4 * BUDGET
     assert max(worked_on[3:]) <= BUDGET
@@ -131,7 +131,7 @@ def test_mergers_are_written_in_pieces_that_fit(tmp_path: Path) -> None:
 def test_summaries_count_as_state_of_their_partition(tmp_path: Path) -> None:
     run = session(tmp_path, budget=0)
     manifest = run.batch({"s": rows_of(0)}).manifest
-    (held,) = run.loop._task(1).memory.held.values()
+    (held,) = run.loop._task(1, 0.0).memory.held.values()
     with_summaries = state_bytes(manifest.blocks, {manifest.blocks[0].state: held})
     rows = np.zeros(256, dtype=np.int64)
     for partition, count in manifest.blocks[0].partitions:

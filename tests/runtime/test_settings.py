@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.runtime.nasty_runs import bind, rows, running, stream
 
 from anabranch.errors import ConfigError
 from anabranch.exchange.partition_map import PARTITIONS
-from anabranch.runtime.settings import Settings
+from anabranch.runtime.session import Session
+from anabranch.runtime.settings import CONF_PREFIX, Settings
 from anabranch.testing.local_run import LocalRun
 
 A, B = stream("a"), stream("b")
@@ -58,3 +62,29 @@ def test_the_end_of_input_cannot_be_set_while_the_session_runs(run: LocalRun) ->
         run.loop.change(end_of_input="true", sites=1)
     run.batch(BATCH)
     assert run.loop.partition_map.sites == 3
+
+
+class Spark:
+    """As much of a Spark session as settings are read from."""
+
+    def __init__(self, started_with: dict[str, str], running: dict[str, str]) -> None:
+        started = SimpleNamespace(getAll=lambda: list(started_with.items()))
+        self.sparkContext = SimpleNamespace(getConf=lambda: started, defaultParallelism=2)
+        self.conf = SimpleNamespace(getAll=running)
+
+
+def prefixed(settings: dict[str, str]) -> dict[str, str]:
+    return {"spark.app.name": "x", **{CONF_PREFIX + name: value for name, value in settings.items()}}
+
+
+@pytest.mark.parametrize(
+    ("started_with", "running", "sites"),
+    [({}, {}, 2), ({"sites": "3"}, {}, 3), ({}, {"sites": "4"}, 4), ({"sites": "3"}, {"sites": "4"}, 4)],
+    ids=["nothing", "at the start", "later", "both"],
+)
+def test_a_setting_may_be_set_in_spark_at_the_start_or_later(
+    tmp_path: Path, started_with: dict[str, str], running: dict[str, str], sites: int
+) -> None:
+    spark: Any = Spark(prefixed(started_with), prefixed(running))
+    assert Session(spark, tmp_path).settings().sites == sites
+    assert Session(spark, tmp_path, sites=7).settings().sites == 7

@@ -45,8 +45,22 @@ def project(rows: pa.Table, outputs: Sequence[Output]) -> pa.Table:
 
 
 def to_json(rows: pa.RecordBatch) -> pa.ChunkedArray:
-    """Each row as a JSON object."""
-    return _select(pa.Table.from_batches([rows]), "to_json(rows) AS j").column("j")
+    """Each row as a JSON object; bytes that are not text are written in hex, after a backslash and x."""
+    columns = [_valid_text(column) for column in rows.columns]
+    return _select(pa.table(columns, names=rows.schema.names), "to_json(rows) AS j").column("j")
+
+
+def _valid_text(column: pa.Array) -> pa.Array:
+    """Text that is valid UTF-8: of a row with any other DuckDB would make an empty string."""
+    if not pa.types.is_large_string(column.type) and not pa.types.is_string(column.type):
+        return column
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = column.cast(pa.large_binary()).to_pylist()
+        text = [None if value is None else value.decode(errors="backslashreplace") for value in raw]
+        return pa.array(text, column.type)
+    return column
 
 
 def join_rows(left: pa.Table, right: pa.Table, predicates: Sequence[str]) -> Iterator[pa.RecordBatch]:

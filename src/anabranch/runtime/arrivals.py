@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.exchange.partition_map import partition_of
-from anabranch.operators.expressions import to_json
 from anabranch.operators.rows import RowSet, concat_rows, int64s
 from anabranch.plan.layout import HASH, SEQUENCE, TIME
+from anabranch.runtime.letters import letters_of
 from anabranch.runtime.reports import StreamReport
 from anabranch.runtime.wire import DEAD, TAG, decode
 
@@ -120,7 +120,10 @@ class Arrivals:
             stream.late += rows.num_rows
         else:
             stream.rejected += rows.num_rows
-        text = rows.column(DEAD) if tag < 0 else to_json(decode(rows, self.task.wire.values[tag >> 1]))
+        if tag < 0:
+            text = rows.column(DEAD)
+        else:
+            text = letters_of(rows, self.task.wire.values[tag >> 1], time=self.task.times[name])
         self.dead.append(
             pa.table(
                 {

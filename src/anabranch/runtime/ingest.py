@@ -15,9 +15,12 @@ from pyspark.sql import functions as F
 from anabranch.exchange.partition_map import PARTITION_BITS
 from anabranch.plan.layout import HASH, TIME, Input, Layout
 from anabranch.plan.logical import Field, Stream
+from anabranch.runtime.letters import fullest_first
 from anabranch.runtime.times import MAX_TIME_US
 from anabranch.runtime.wire import DEAD, TAG, Value, Wire, dead_tag, row_tag, tick_tag
 
+TIME_TYPES = ("timestamp", "timestamp_ntz", "bigint")
+"""Types of a stream's time column; a number counts microseconds since 1970, UTC."""
 _TIME = "`__anabranch_time`"
 _WANTED, _FIRST = "`__anabranch_wanted`", "`__anabranch_first`"
 _SLOT = "__anabranch_slot"
@@ -46,7 +49,7 @@ def route(rows: DataFrame, slots_of_partition: Sequence[Sequence[int]], slots: i
 
 
 def _ingest_stream(index: int, stream: Stream, frame: DataFrame, layout: Layout, wire: Wire) -> DataFrame:
-    inputs = [i for i in layout.inputs if i.stream == stream.name]
+    inputs = fullest_first([i for i in layout.inputs if i.stream == stream.name], wire)
     raw = ", ".join(_quote(c) for c in frame.columns)
     timed = frame.selectExpr("*", f"{_micros(stream)} AS {_TIME}")
     if len(inputs) == 1:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -18,11 +17,13 @@ from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Column, Connector, Flow, Query, Stream
 from anabranch.runtime.batch_loop import BatchLoop, BatchSummary
 from anabranch.runtime.catalog import Catalog, explain_query, reconcile
+from anabranch.runtime.connected_sink import connected_sink
 from anabranch.runtime.failures import explain_failure
-from anabranch.runtime.ingest import ingest
+from anabranch.runtime.ingest import TIME_TYPES, ingest
+from anabranch.runtime.local_path import local_path
 from anabranch.runtime.run import Run
 from anabranch.runtime.settings import CONF_PREFIX, Settings
-from anabranch.runtime.sinks import ConsoleSink, FunctionSink, MemorySink, ParquetSink, Sink, WriterSink
+from anabranch.runtime.sinks import FunctionSink, Sink
 from anabranch.runtime.sources import check_sources, open_sources, source_names
 from anabranch.runtime.spark_checkpoint import SPARK_CHECKPOINT, check_spark_checkpoint, spark_position
 from anabranch.runtime.spark_conf import await_sources, batch_conf, cheap_logs, conf_set
@@ -48,7 +49,7 @@ class Session:
         self, spark: SparkSession, checkpoint: str | os.PathLike[str], **settings: int | str
     ) -> None:
         self.spark = spark
-        self.checkpoint = Path(checkpoint).absolute()
+        self.checkpoint = local_path(checkpoint, what="checkpoint").absolute()
         self._given = {name: str(value) for name, value in settings.items()}
         self._streams: dict[str, Stream] = {}
         self._frames: dict[str, DataFrame] = {}
@@ -57,13 +58,26 @@ class Session:
         self._set: list[tuple[str, str]] = []
 
     def stream(self, name: str, frame: DataFrame, *, time: str, lateness: str = "0 seconds") -> None:
-        """Register a streaming DataFrame as a stream."""
+        """Register a streaming DataFrame as a stream.
+
+        Parameters
+        ----------
+        time
+            Column of the event time: a timestamp, with or without a zone, or a BIGINT of microseconds since
+            1970, UTC.
+        """
         if not frame.isStreaming:
             raise ConfigError(f"stream {name!r} is not streaming: pass a DataFrame from spark.readStream")
         columns = tuple(Column(f.name, f.dataType.simpleString()) for f in frame.schema.fields)
-        if time.lower() not in (c.name.lower() for c in columns):
+        kind = next((c.type for c in columns if c.name.lower() == time.lower()), None)
+        if kind is None:
             raise ConfigError(
                 f"stream {name!r} has no column {time!r}: choose from {', '.join(frame.columns)}"
+            )
+        if kind not in TIME_TYPES:
+            raise ConfigError(
+                f"the time of stream {name!r} cannot be a {kind}: make {time!r} a timestamp, with "
+                f"CAST({time} AS TIMESTAMP) or, of a number, timestamp_seconds or timestamp_millis({time})"
             )
         self._add_stream(Stream(name, columns, time, _lateness_us(lateness)), frame)
 
@@ -72,8 +86,9 @@ class Session:
         if name in self._queries:
             raise ConfigError(f"there is a query {name!r} already: choose another name")
         connector = sink if isinstance(sink, Connector) else None
-        self._queries[name] = bind_query(name, select, self._streams, sink=connector)
-        self._sinks[name] = _as_sink(self.spark, sink)
+        query = bind_query(name, select, self._streams, sink=connector)
+        self._sinks[name] = self._as_sink(name, sink)
+        self._queries[name] = query
 
     def load(self, flow: Flow) -> None:
         """Register everything a flow file declares."""
@@ -82,8 +97,8 @@ class Session:
             self._add_stream(stream)
         for query in flow.queries:
             assert query.sink is not None
+            self._sinks[query.name] = self._as_sink(query.name, query.sink)
             self._queries[query.name] = query
-            self._sinks[query.name] = _as_sink(self.spark, query.sink)
 
     def start(self, *, endOfInput: bool | None = None, **trigger: Any) -> Run:  # noqa: N803
         """Start the loop; takes Spark's trigger words, such as `availableNow=True`.
@@ -186,8 +201,10 @@ class Session:
 
     def settings(self) -> Settings:
         """Settings in force: Spark conf, then SET, then the arguments of the session."""
-        conf = [(k, v) for k, v in self.spark.sparkContext.getConf().getAll() if k.startswith(CONF_PREFIX)]
-        settings = Settings().with_values(conf).with_values(self._set).with_values(self._given.items())
+        # What the application was started with, and over it what was set in the running Spark session.
+        conf = {**dict(self.spark.sparkContext.getConf().getAll()), **self.spark.conf.getAll}
+        ours = [(key, value) for key, value in conf.items() if key.startswith(CONF_PREFIX)]
+        settings = Settings().with_values(ours).with_values(self._set).with_values(self._given.items())
         return settings.resolved(self.spark.sparkContext.defaultParallelism)
 
     def _add_stream(self, stream: Stream, frame: DataFrame | None = None) -> None:
@@ -196,6 +213,11 @@ class Session:
         self._streams[stream.name] = stream
         if frame is not None:
             self._frames[stream.name] = frame
+
+    def _as_sink(self, query: str, sink: Sink | Connector | Callable[[DataFrame, int], Any]) -> Sink:
+        if isinstance(sink, Connector):
+            return connected_sink(self.spark, query, sink)
+        return FunctionSink(self.spark, sink) if callable(sink) else sink
 
 
 def _no_rows(spark: SparkSession, like: DataFrame, conf: Mapping[str, str]) -> DataFrame:
@@ -212,16 +234,3 @@ def _lateness_us(text: str) -> int:
     if length is None:
         raise ConfigError(f"lateness {text!r} is no length of time: write it {DURATION_HINT}")
     return length
-
-
-def _as_sink(spark: SparkSession, sink: Sink | Connector | Callable[[DataFrame, int], Any]) -> Sink:
-    if isinstance(sink, Connector):
-        match sink.format.lower():
-            case "parquet" if sink.path and not sink.options:
-                return ParquetSink(sink.path)
-            case "console":
-                return ConsoleSink()
-            case "memory":
-                return MemorySink()
-        return WriterSink(spark, sink.format, sink.path, dict(sink.options))
-    return FunctionSink(spark, sink) if callable(sink) else sink

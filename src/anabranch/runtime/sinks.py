@@ -7,6 +7,7 @@ number that no other step has.
 
 from __future__ import annotations
 
+import difflib
 import filecmp
 import io
 import os
@@ -20,12 +21,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anabranch.errors import SinkError
-from anabranch.state.layout import slug
+from anabranch.errors import ConfigError, SinkError
+from anabranch.runtime.local_path import local_path
+from anabranch.state.layout import file_stem
 from anabranch.state.storage import link_if_absent, make_folder, sync_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "xml")
+"""Formats of files that every Spark has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ class ParquetSink:
     """A directory of parquet files, each result exactly once."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = local_path(path, what="parquet sink")
         self._compared: set[str] = set()
         """Queries whose files were compared with the checkpoint since the start."""
 
@@ -68,7 +73,7 @@ class ParquetSink:
         """Make the directory readable from the start: an empty file carries the schema."""
         try:
             make_folder(self.path.absolute())
-            empty = self.path / f"{slug(query)}-schema.parquet"
+            empty = self.path / f"{file_stem(query)}-schema.parquet"
             if not empty.exists():
                 content = pa.BufferOutputStream()
                 pq.write_table(schema.empty_table(), content)
@@ -77,7 +82,7 @@ class ParquetSink:
             raise SinkError(f"cannot write to sink {self.path}: {error.strerror}") from error
 
     def publish(self, results: ResultBatch) -> None:
-        prefix = f"{slug(results.query)}-{results.batch:010d}-{results.step:04d}"
+        prefix = f"{file_stem(results.query)}-{results.batch:010d}-{results.step:04d}"
         names = [f"{prefix}-{number:03d}.parquet" for number in range(len(results.files))]
         if results.query not in self._compared:
             self._refuse_later_results(results, prefix, names)
@@ -87,7 +92,7 @@ class ParquetSink:
 
     def _refuse_later_results(self, results: ResultBatch, prefix: str, names: list[str]) -> None:
         """Nothing of this step or a later one can be there, unless the checkpoint is older than the sink."""
-        pattern = re.compile(rf"{re.escape(slug(results.query))}-\d{{10}}-\d{{4}}-\d{{3}}\.parquet")
+        pattern = re.compile(rf"{re.escape(file_stem(results.query))}-\d{{10}}-\d{{4}}-\d{{3}}\.parquet")
         present = (file.name for file in self.path.iterdir())
         later = (n for n in present if pattern.fullmatch(n) and n >= prefix and n not in names)
         if (first := min(later, default=None)) is not None:
@@ -150,12 +155,26 @@ class WriterSink:
         self._options = options
 
     def open(self, query: str, schema: pa.Schema) -> None:
-        """Spark creates what it needs when it first writes."""
+        """Refuse a format that Spark does not have, before there are results for it."""
+        if self._format.lower() in FILE_FORMATS:
+            return
+        try:
+            self._spark.read.format(self._format).load()
+        except Exception as error:
+            # Any other complaint, about options or a path to read from, comes from a format that is there.
+            if re.search(r"DATA_SOURCE_NOT_(FOUND|ENABLED)\]", str(error)):
+                raise ConfigError(_unknown_format(query, self._format)) from error
 
     def publish(self, results: ResultBatch) -> None:
         if results.files:
             frame = read_results(self._spark, results)
             frame.write.format(self._format).options(**self._options).mode("append").save(self._path)
+
+
+def _unknown_format(query: str, kind: str) -> str:
+    near = difflib.get_close_matches(kind.lower(), (*FILE_FORMATS, "console", "memory"), n=1)
+    hint = f"did you mean {near[0]}?" if near else "is its package in spark.jars.packages?"
+    return f"query {query!r} cannot be written INTO {kind}: Spark has no such format; {hint}"
 
 
 class ConsoleSink:

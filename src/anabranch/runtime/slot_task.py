@@ -54,6 +54,8 @@ class SlotTask:
     layout: Layout
     wire: Wire
     streams: tuple[str, ...]
+    times: Mapping[str, str]
+    """By stream the name of its time column."""
     earliest: tuple[int, ...]
     """Per input the watermark of its stream: rows before it are late."""
     latest: int
@@ -137,7 +139,8 @@ class _SlotRun:
             close_blocks(self._blocks_at)
         self._laps.mark("compact")
         if arrivals.dead:
-            name = f"dead-b{self.task.batch:010d}-s{self.slot:03d}-{self.unique}.parquet"
+            # No query's files have a name that begins so, whatever the query is called.
+            name = f"dead.letters-b{self.task.batch:010d}-s{self.slot:03d}-{self.unique}.parquet"
             rows = pa.concat_tables(arrivals.dead)
             self.report.dead_letters.append(write_dead_letters(self.task.checkpoint, rows, name=name))
         return self.report

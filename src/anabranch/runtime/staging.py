@@ -13,8 +13,9 @@ import xxhash
 
 from anabranch.operators.arrow_types import arrow_type
 from anabranch.plan.logical import Query
+from anabranch.runtime.connected_sink import compression_of
 from anabranch.state.errors import CorruptionError
-from anabranch.state.layout import STAGED, slug
+from anabranch.state.layout import STAGED, file_stem
 from anabranch.state.manifest import Manifest, ResultFile
 from anabranch.state.storage import link_if_absent, make_folder, sync_folder
 
@@ -42,9 +43,8 @@ class ResultWriter:
     def __init__(self, task: SlotTask, query: Query, slot: int, unique: str) -> None:
         self._query = query
         self._schema = output_schema(query)
-        self._path = (
-            task.checkpoint / STAGED / f"{slug(query.name)}-b{task.batch:010d}-s{slot:03d}-{unique}.parquet"
-        )
+        name = f"{file_stem(query.name)}-b{task.batch:010d}-s{slot:03d}-{unique}.parquet"
+        self._path = task.checkpoint / STAGED / name
         self._file: _HashedFile | None = None
         self._writer: pq.ParquetWriter | None = None
         self._pending: list[pa.Table] = []
@@ -72,9 +72,11 @@ class ResultWriter:
             return
         if self._writer is None:
             self._file = _HashedFile(self._path)
-            # Dictionaries and heavy compression cost more than the probing that made the rows.
+            # Dictionaries, and heavy compression that nobody asked for, cost more than the probing that
+            # made the rows.
+            compression = compression_of(self._query.sink)
             self._writer = pq.ParquetWriter(
-                self._file, self._schema, compression="snappy", use_dictionary=False
+                self._file, self._schema, compression=compression, use_dictionary=False
             )
         self._writer.write_table(pa.concat_tables(self._pending), row_group_size=1 << 20)
         self._pending = []

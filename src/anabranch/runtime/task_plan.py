@@ -74,6 +74,7 @@ def plan_task(
         layout=layout,
         wire=wire,
         streams=tuple(s.name for s in catalog.streams),
+        times={s.name: s.time for s in catalog.streams},
         earliest=tuple(NEVER_LATE if w is None else w for w in by_input),
         latest=int((now_s + drift) * 1_000_000) if drift else (1 << 63) - 1,
         work=work,

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import re
 
+import xxhash
+
 from anabranch.state.errors import InvalidNameError
 
 LOCK = "lock"
@@ -58,3 +60,18 @@ def slug(text: str) -> str:
     'orders_payments'
     """
     return _UNSAFE.sub("_", text)[:60].strip("_") or "_"
+
+
+def file_stem(name: str) -> str:
+    """Begin the names of files that belong to `name`, and to no other.
+
+    What `slug` changed is followed by a hash of the whole name, after a dot, which slugs do not have.
+    No stem starts with _: readers of a directory pass over such files.
+
+    >>> file_stem("orders"), file_stem("q_1"), file_stem("q.1")
+    ('orders', 'q_1', 'q_1.143ee829')
+    """
+    readable = slug(name)
+    if readable == name != "_":
+        return readable
+    return f"{readable.strip('_') or 'query'}.{xxhash.xxh3_64_hexdigest(name.encode())[:8]}"

@@ -21,6 +21,7 @@ from anabranch.operators.arrow_types import arrow_type
 from anabranch.operators.order import Int64s, combine_hashes
 from anabranch.plan.layout import HASH, SEQUENCE, TIME, Input, Layout, is_wide
 from anabranch.plan.logical import Field, Stream
+from anabranch.runtime.letters import fullest_first
 from anabranch.runtime.times import MAX_TIME_US
 from anabranch.runtime.wire import DEAD, TAG, Wire, dead_tag, row_tag, tick_tag
 
@@ -44,7 +45,7 @@ def wire_rows(
     for index, stream in enumerate(streams):
         rows = tables.get(stream.name)
         if rows is not None and rows.num_rows:
-            inputs = [i for i in layout.inputs if i.stream == stream.name]
+            inputs = fullest_first([i for i in layout.inputs if i.stream == stream.name], wire)
             pieces += _StreamRows(index, stream, inputs, rows, wide_hash_bits).wire(wire)
     return pa.concat_tables(pieces) if pieces else wire_schema(wire).empty_table()
 

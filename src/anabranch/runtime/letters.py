@@ -1,0 +1,48 @@
+"""Letters: what a dead letter says of a row that reached a slot.
+
+Of such a row only the columns are there that queries take from its stream, and of several copies
+each has those of its own input. One copy, the fullest, stands for the row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from anabranch.operators.expressions import to_json
+from anabranch.plan.layout import TIME, Input
+from anabranch.runtime.wire import Value, Wire, decode
+
+_COLUMN = re.compile(r"`((?:[^`]|``)+)`")
+
+
+def letters_of(rows: pa.RecordBatch, values: Sequence[Value], *, time: str) -> pa.ChunkedArray:
+    """Wire rows of one input as JSON objects, with the names that the user gave to columns.
+
+    Parameters
+    ----------
+    time
+        Name of the stream's time column.
+    """
+    decoded = decode(rows, values)
+    columns = {name: decoded.column(value.column) for name, value in _named(values).items()}
+    if time.lower() not in map(str.lower, columns):
+        columns[time] = decoded.column(TIME).cast(pa.timestamp("us"))
+    return to_json(pa.RecordBatch.from_pydict(columns))
+
+
+def fullest_first(inputs: Sequence[Input], wire: Wire) -> list[Input]:
+    """Inputs of one stream in the order in which their copies may stand for a row."""
+    return sorted(inputs, key=lambda source: -len(_named(wire.values[source.id])))
+
+
+def _named(values: Sequence[Value]) -> dict[str, Value]:
+    """Values by the name of their column, or by their SQL if they are computed, without hashes."""
+    named: dict[str, Value] = {}
+    for value in values:
+        if not value.is_hash:
+            column = _COLUMN.fullmatch(value.field.sql)
+            named.setdefault(column[1].replace("``", "`") if column else value.field.sql, value)
+    return named

@@ -1,0 +1,49 @@
+"""Files of results are told apart, whatever the queries are called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.runtime.nasty_runs import START, rows, stream
+
+from anabranch.language.flow import bind_query
+from anabranch.runtime.sinks import ParquetSink
+from anabranch.state.layout import file_stem
+from anabranch.testing.local_run import LocalRun
+
+A = stream("a")
+LONG = "all_orders_of_the_customers_who_have_paid_more_than_they_owe_in_"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("q.1", "q_1", "q 1"), (LONG + "may", LONG + "june"), ("订单", "客户"), ("q", "q_", "_q", "_")],
+    ids=["other signs", "the same first 60 letters", "no Latin letter", "underscores at the ends"],
+)
+def test_queries_with_similar_names_share_a_sink_directory(tmp_path: Path, names: tuple[str, ...]) -> None:
+    queries = [bind_query(name, f"SELECT id, {n} AS query FROM a", {"a": A}) for n, name in enumerate(names)]
+    sinks = {name: ParquetSink(tmp_path / "out") for name in names}
+    run = LocalRun(tmp_path / "checkpoint", [A], queries, sinks=sinks)
+    run.batch({"a": rows((1, 1), (2, 2))})
+    run.batch({"a": rows((1, 3))})
+    run.close()
+    found = pq.read_table(tmp_path / "out").column("query").to_pylist()
+    assert sorted(found) == sorted(n for n in range(len(names)) for _ in range(3))
+
+
+def test_a_query_may_be_called_dead_and_refuse_rows(tmp_path: Path) -> None:
+    run = LocalRun(tmp_path, [A], [bind_query("dead", "SELECT id FROM a", {"a": A})])
+    run.batch({"a": rows((1, 10))})
+    run.batch({"a": rows((1, 20), (1, 5))})
+    run.close()
+    assert run.results("dead").num_rows == 2
+    letters: pa.Table = pq.read_table(tmp_path / "dead_letters")
+    assert letters.column("event_time_us").to_pylist() == [START + 5]
+
+
+@pytest.mark.parametrize("name", ["orders", "under-paid_2", "a" * 60])
+def test_a_name_that_is_fit_for_a_file_stays_as_it_is(name: str) -> None:
+    assert file_stem(name) == name
