@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from anabranch.language.binder import bind_select, plan_query
 from anabranch.language.dialect import parse_select, parse_statements
-from anabranch.language.scope import check_name
+from anabranch.language.scope import check_name, is_substituted
 from anabranch.language.source_text import SourceText
 from anabranch.language.statements import CreateQuery, CreateStream, SetOption
 from anabranch.language.types import Refusal, type_name
@@ -80,6 +80,12 @@ def _stream(statement: CreateStream, source: SourceText) -> Stream:
             columns.append(Column(identifier.name, type_name(kind)))
         except Refusal as refusal:
             raise source.error(identifier, refusal.message, refusal.suggestion) from None
+        if is_substituted(identifier.name):
+            raise source.error(
+                identifier,
+                f"Spark would replace the ${{…}} in column {identifier.name!r}",
+                "rename the column",
+            )
         if sum(column.name.lower() == identifier.name.lower() for column in columns) > 1:
             raise source.error(
                 identifier, f"column {identifier.name!r} is declared twice", "rename one of them"
