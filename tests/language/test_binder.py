@@ -37,6 +37,18 @@ def test_an_equality_of_two_streams_becomes_a_key_in_the_type_spark_compares_in(
         ("o.name = p.name", "string", "`name`", "`name`"),
         ("o.ts = p.ts", "timestamp", "`ts`", "`ts`"),
         ("o.id + 1 = p.order_id", "bigint", "try_add(`id`, 1L)", "CAST(`order_id` AS BIGINT)"),
+        (
+            "CAST(o.customer AS BIGINT) = p.order_id",
+            "bigint",
+            "CAST(`customer` AS BIGINT)",
+            "CAST(`order_id` AS BIGINT)",
+        ),
+        (
+            "CAST(o.id AS INT) = CAST(p.order_id AS SMALLINT)",
+            "bigint",
+            "CAST(TRY_CAST(`id` AS INT) AS BIGINT)",
+            "CAST(TRY_CAST(`order_id` AS SMALLINT) AS BIGINT)",
+        ),
         ("p.name = o.name || 'x'", "string", "(`name` || 'x')", "`name`"),
         ("(o.id > 1) = (p.paid > 0)", "boolean", "(`id` > 1L)", "(`paid` > 0.0D)"),
     ],
