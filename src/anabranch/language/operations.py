@@ -58,6 +58,27 @@ def _concat(args: Sequence[str], types: Sequence[str]) -> str:
     return f"({' || '.join(args)})"
 
 
+def _trimmed(*, left: bool = False, right: bool = False) -> Renderer:
+    """Blanks removed byte by byte, as Spark does, whether the bytes are UTF-8 or not.
+
+    DuckDB's own trim raises an internal error over bytes that are not, after which the connection is of no
+    more use, and a regular expression refuses to give them back; `replace` takes them as they are. A mark
+    longer than the text occurs nowhere in it, so the blanks beside the mark are those at the text's end.
+    """
+    mark = "repeat(chr(1), strlen(s) + 1)"
+    forms = [f"replace({mark} || s, {mark} || regexp_extract(s, '^ *'), '')"] if left else []
+    forms += [f"replace(s || {mark}, regexp_extract(s, ' *$') || {mark}, '')"] if right else []
+
+    def render(args: Sequence[str], types: Sequence[str]) -> str:
+        text = args[0]
+        for form in forms:
+            # A lambda, so that the argument is written once, however many trims stand in each other.
+            text = f"list_transform([{text}], lambda s: {form})[1]"
+        return text
+
+    return render
+
+
 def _wide_decimals(sign: str) -> Renderer:
     """DuckDB keeps 18 digits as long as both sides have no more; at 38 the exact result always fits."""
 
@@ -157,9 +178,9 @@ OPERATIONS: dict[str, Operation] = {
     "concat": Operation(_concat, _concat),
     "length": _pair("length({0})", "CAST(length({0}) AS INTEGER)"),
     "substring": _both("substring({0}, {1}, {2})"),
-    "trim": _pair("trim({0})", "trim({0}, ' ')"),
-    "left_trim": _pair("ltrim({0})", "ltrim({0}, ' ')"),
-    "right_trim": _pair("rtrim({0})", "rtrim({0}, ' ')"),
+    "trim": Operation(_template("trim({0})"), _trimmed(left=True, right=True)),
+    "left_trim": Operation(_template("ltrim({0})"), _trimmed(left=True)),
+    "right_trim": Operation(_template("rtrim({0})"), _trimmed(right=True)),
     "starts_with": _pair("startswith({0}, {1})", "starts_with({0}, {1})"),
     "ends_with": _pair("endswith({0}, {1})", "ends_with({0}, {1})"),
     "contains": _both("contains({0}, {1})"),
