@@ -168,3 +168,17 @@ def test_text_with_quotes_and_backslashes_cannot_change_its_meaning_on_the_way_t
 def test_binding_twice_gives_equal_queries() -> None:
     text = f"SELECT o.id, p.paid {BOTH} WHERE o.id = p.order_id AND p.paid < o.amount"
     assert bind(text) == bind(text)
+
+
+@pytest.mark.parametrize("word", ["AND", "OR"])
+def test_a_chain_of_thousands_of_conditions_is_bound(word: str) -> None:
+    chain = f" {word} ".join(f"id <> {n}" for n in range(5_000))
+    query = bind(f"SELECT id FROM orders WHERE NOT ({chain})")
+    assert str(query.refs[0].filter).count(f" {word} ") == 4_999
+    assert str(query.refs[0].filter).startswith(f"(NOT ((`id` <> 0L) {word} (`id` <> 1L) {word} ")
+
+
+def test_a_chain_over_two_streams_is_bound() -> None:
+    chain = " OR ".join(f"o.customer + p.order_id = {n}" for n in range(1_000))
+    query = bind(f"SELECT o.id {BOTH} WHERE {chain}")
+    assert query.residuals[0].sql.count(" OR ") == 999

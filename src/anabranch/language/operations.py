@@ -45,6 +45,13 @@ def _list(name: str) -> Operation:
     return Operation(render, render)
 
 
+def _chain(word: str) -> Operation:
+    def render(args: Sequence[str], types: Sequence[str]) -> str:
+        return f"({f' {word} '.join(args)})"
+
+    return Operation(render, render)
+
+
 def _in(args: Sequence[str], types: Sequence[str]) -> str:
     return f"({args[0]} IN ({', '.join(args[1:])}))"
 
@@ -134,8 +141,6 @@ _BOTH = {
     "less_equal": "({0} <= {1})",
     "greater": "({0} > {1})",
     "greater_equal": "({0} >= {1})",
-    "and": "({0} AND {1})",
-    "or": "({0} OR {1})",
     "not": "(NOT {0})",
     "is_null": "({0} IS NULL)",
     "negative": "(- {0})",
@@ -144,6 +149,8 @@ _BOTH = {
 
 OPERATIONS: dict[str, Operation] = {
     **{name: _both(text) for name, text in _BOTH.items()},
+    "and": _chain("AND"),
+    "or": _chain("OR"),
     "null_safe_equal": _pair("({0} <=> {1})", "({0} IS NOT DISTINCT FROM {1})"),
     "in": Operation(_in, _in),
     "case": Operation(_case, _case),
