@@ -63,6 +63,14 @@ def test_float_keys_are_compared_as_double() -> None:
     assert classes(query) == [("double", {"a": "CAST(`score` AS DOUBLE)", "b": "CAST(`score` AS DOUBLE)"})]
 
 
+def test_lengths_of_time_are_compared_as_microseconds() -> None:
+    query = bind(
+        "SELECT a.id FROM orders [NOW] a, orders [NOW] b WHERE a.ts - TIMESTAMP '1970-01-01' = b.ts - b.ts"
+    )
+    left, right = "try_subtract(unix_micros(`ts`), 0L)", "try_subtract(unix_micros(`ts`), unix_micros(`ts`))"
+    assert classes(query) == [("bigint", {"a": left, "b": right})]
+
+
 def test_equalities_are_closed_under_transitivity() -> None:
     query = bind(
         "SELECT a.id FROM orders [NOW] a JOIN orders [NOW] b ON a.id = b.id"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from anabranch.language.expression import Call, Cast, Constant, Expression, aliases_in, spark_sql
 from anabranch.language.operators import coerce
-from anabranch.language.types import is_widening, key_type
+from anabranch.language.types import INTERVAL, is_widening, key_type
 from anabranch.plan.logical import Field, KeyClass, KeyMember
 
 
@@ -76,6 +76,9 @@ def as_key(side: Expression) -> Expression:
     # cast to a smaller type is something else: it makes NULL of what does not fit.
     if isinstance(side, Cast) and is_widening(side.value.type, side.type):
         side = side.value
+    if side.type == INTERVAL:
+        # Not a cast: users could not tell in which unit it would count, so there is none.
+        return replace(side, type=target)
     return coerce(side, target)
 
 
