@@ -71,6 +71,22 @@ def test_lengths_of_time_are_compared_as_microseconds() -> None:
     assert classes(query) == [("bigint", {"a": left, "b": right})]
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("price + NULL", "decimal(11,2)"),
+        ("NULL - price", "decimal(11,2)"),
+        ("price * NULL", "decimal(21,4)"),
+        ("id + NULL", "bigint"),
+        ("NULL * amount", "double"),
+        ("id / NULL", "double"),
+        ("price + coalesce(NULL, NULL)", "decimal(11,2)"),
+    ],
+)
+def test_a_bare_null_in_a_sum_has_the_type_of_the_other_side(text: str, kind: str) -> None:
+    assert bind(f"SELECT {text} AS x FROM orders").outputs[0].type == kind
+
+
 def test_equalities_are_closed_under_transitivity() -> None:
     query = bind(
         "SELECT a.id FROM orders [NOW] a JOIN orders [NOW] b ON a.id = b.id"
