@@ -120,6 +120,17 @@ STRINGS = [
     "\x00",
     "x" * 70,
 ]
+NOT_UTF8 = [
+    b"a\xff",
+    b"  a\xff ",
+    b" \x80 ",
+    b"\xe2\x82 ",
+    b" \xf0\x9f\x98",
+    b"\xc3",
+    b"\x01 \xff\x01",
+    b"\xed\xa0\x80",
+]
+"""Text as a careless source delivers it: no engine looks at the bytes of a string when it reads them."""
 INT64 = [
     0,
     1,
@@ -215,6 +226,18 @@ def nasty_rows(seed: int = 7) -> pa.Table:
     return pa.table(arrays)
 
 
+def with_text_that_is_not_utf8(rows: pa.Table) -> pa.Table:
+    """The first rows, with s1 and s2 made of such bytes and of others."""
+    texts = [*NOT_UTF8, *(text.encode() for text in STRINGS), None]
+    pairs = [(left, right) for left in texts for right in (*NOT_UTF8, b"a", b" ", b"", None)][: rows.num_rows]
+    for n in (0, 1):
+        # Arrow would look at them too if they came as text.
+        column = pa.array([pair[n] for pair in pairs], pa.binary()).view(pa.string())
+        name = f"s{n + 1}"
+        rows = rows.slice(0, len(pairs)).set_column(rows.column_names.index(name), name, column)
+    return rows
+
+
 def bind(expressions: list[str]) -> Query:
     """A query with one output per expression, the first being the row's number."""
     outputs = ", ".join(f"{text} AS c{n}" for n, text in enumerate(expressions))
@@ -239,9 +262,14 @@ def in_duckdb(query: Query, rows: pa.Table) -> list[list[Any]]:
 
 
 def _by_output(table: pa.Table) -> list[list[Any]]:
-    columns = [[comparable(value) for value in column.to_pylist()] for column in table.columns]
+    columns = [[comparable(value) for value in _readable(column).to_pylist()] for column in table.columns]
     order = sorted(range(len(columns[0])), key=lambda row: columns[0][row])
     return [[column[row] for row in order] for column in columns]
+
+
+def _readable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text as bytes: some of it Python could not read."""
+    return column.cast(pa.binary()) if pa.types.is_string(column.type) else column
 
 
 def comparable(value: Any) -> Any:

@@ -6,7 +6,7 @@ import pytest
 from tests.language.streams import STREAMS, bind
 
 from anabranch.errors import QueryError
-from anabranch.language.flow import bind_query
+from anabranch.language.flow import bind_query, parse_flow
 from anabranch.plan.logical import Column, Stream
 
 ATTACKS = [
@@ -92,7 +92,7 @@ def test_it_does_not_get_through(text: str) -> None:
     assert caught.value.line >= 1
 
 
-@pytest.mark.parametrize("value", ["x' OR '1'='1", "x\\", "\\' OR 1=1 --", "`", '"', "/* */", "a\nb"])
+@pytest.mark.parametrize("value", ["x' OR '1'='1", "x\\", "\\' OR 1=1 --", "`", '"', "/* */", "a\nb", "$"])
 def test_text_stays_text(value: str) -> None:
     written = value.replace("\\", "\\\\").replace("'", "\\'")
     query = bind(
@@ -103,6 +103,23 @@ def test_text_stays_text(value: str) -> None:
     assert value.encode().hex().upper() in str(query.refs[0].filter) or f"'{value}'" in str(
         query.refs[0].filter
     )
+
+
+@pytest.mark.parametrize("value", ["${env:HOME}", "${system:user.home}", "${spark.app.id}", "a ${x} b", "$"])
+def test_spark_never_sees_a_variable_to_substitute(value: str) -> None:
+    query = bind(f"SELECT '{value}' AS t FROM orders WHERE name = '{value}' OR name LIKE '{value}%'")
+    assert "$" not in f"{query.refs[0].filter} {query.refs[0].fields}"
+
+
+def test_columns_whose_names_spark_would_substitute_are_refused() -> None:
+    stream = Stream(
+        "s", (Column("id", "int"), Column("a${env:HOME}", "int"), Column("ts", "timestamp")), "ts"
+    )
+    with pytest.raises(QueryError, match=r"column named 'a\$\{env:HOME\}'"):
+        bind_query("q", "SELECT id FROM s", {"s": stream})
+    with pytest.raises(QueryError, match=r"would replace the \$\{…\} in column") as caught:
+        parse_flow("CREATE STREAM s (`${env:HOME}` INT, ts TIMESTAMP) FROM json 'in' TIME ts;")
+    assert (caught.value.line, caught.value.column) == (1, 18)
 
 
 def test_names_of_columns_stay_names() -> None:

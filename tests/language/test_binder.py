@@ -37,6 +37,18 @@ def test_an_equality_of_two_streams_becomes_a_key_in_the_type_spark_compares_in(
         ("o.name = p.name", "string", "`name`", "`name`"),
         ("o.ts = p.ts", "timestamp", "`ts`", "`ts`"),
         ("o.id + 1 = p.order_id", "bigint", "try_add(`id`, 1L)", "CAST(`order_id` AS BIGINT)"),
+        (
+            "CAST(o.customer AS BIGINT) = p.order_id",
+            "bigint",
+            "CAST(`customer` AS BIGINT)",
+            "CAST(`order_id` AS BIGINT)",
+        ),
+        (
+            "CAST(o.id AS INT) = CAST(p.order_id AS SMALLINT)",
+            "bigint",
+            "CAST(TRY_CAST(`id` AS INT) AS BIGINT)",
+            "CAST(TRY_CAST(`order_id` AS SMALLINT) AS BIGINT)",
+        ),
         ("p.name = o.name || 'x'", "string", "(`name` || 'x')", "`name`"),
         ("(o.id > 1) = (p.paid > 0)", "boolean", "(`id` > 1L)", "(`paid` > 0.0D)"),
     ],
@@ -49,6 +61,30 @@ def test_a_key_is_cast_to_the_type_of_its_class(condition: str, kind: str, left:
 def test_float_keys_are_compared_as_double() -> None:
     query = bind("SELECT a.user FROM clicks [NOW] a, clicks [NOW] b WHERE a.score = b.score")
     assert classes(query) == [("double", {"a": "CAST(`score` AS DOUBLE)", "b": "CAST(`score` AS DOUBLE)"})]
+
+
+def test_lengths_of_time_are_compared_as_microseconds() -> None:
+    query = bind(
+        "SELECT a.id FROM orders [NOW] a, orders [NOW] b WHERE a.ts - TIMESTAMP '1970-01-01' = b.ts - b.ts"
+    )
+    left, right = "try_subtract(unix_micros(`ts`), 0L)", "try_subtract(unix_micros(`ts`), unix_micros(`ts`))"
+    assert classes(query) == [("bigint", {"a": left, "b": right})]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("price + NULL", "decimal(11,2)"),
+        ("NULL - price", "decimal(11,2)"),
+        ("price * NULL", "decimal(21,4)"),
+        ("id + NULL", "bigint"),
+        ("NULL * amount", "double"),
+        ("id / NULL", "double"),
+        ("price + coalesce(NULL, NULL)", "decimal(11,2)"),
+    ],
+)
+def test_a_bare_null_in_a_sum_has_the_type_of_the_other_side(text: str, kind: str) -> None:
+    assert bind(f"SELECT {text} AS x FROM orders").outputs[0].type == kind
 
 
 def test_equalities_are_closed_under_transitivity() -> None:
@@ -156,3 +192,17 @@ def test_text_with_quotes_and_backslashes_cannot_change_its_meaning_on_the_way_t
 def test_binding_twice_gives_equal_queries() -> None:
     text = f"SELECT o.id, p.paid {BOTH} WHERE o.id = p.order_id AND p.paid < o.amount"
     assert bind(text) == bind(text)
+
+
+@pytest.mark.parametrize("word", ["AND", "OR"])
+def test_a_chain_of_thousands_of_conditions_is_bound(word: str) -> None:
+    chain = f" {word} ".join(f"id <> {n}" for n in range(5_000))
+    query = bind(f"SELECT id FROM orders WHERE NOT ({chain})")
+    assert str(query.refs[0].filter).count(f" {word} ") == 4_999
+    assert str(query.refs[0].filter).startswith(f"(NOT ((`id` <> 0L) {word} (`id` <> 1L) {word} ")
+
+
+def test_a_chain_over_two_streams_is_bound() -> None:
+    chain = " OR ".join(f"o.customer + p.order_id = {n}" for n in range(1_000))
+    query = bind(f"SELECT o.id {BOTH} WHERE {chain}")
+    assert query.residuals[0].sql.count(" OR ") == 999

@@ -31,6 +31,8 @@ QUERIES = {
     "text": f"SELECT a.k, a.s1 || b.s2 AS x {FROM} WHERE a.s1 = b.s2 AND length(a.s1) <> 3",
     "binary, date and time": f"SELECT a.k, b.k AS k2, b.u1 {FROM}"
     " WHERE a.x1 = b.x2 AND a.e1 = b.e2 AND a.u1 = b.u2",
+    "lengths of time": f"SELECT a.k, b.k AS k2 {FROM} WHERE a.u1 - a.u2 = b.u1 - b.u2 AND a.k <= b.k"
+    " AND coalesce(a.u1 - a.u2, INTERVAL 1 DAY) = coalesce(b.u1 - b.u2, INTERVAL 2 DAYS)",
     "one side twice": f"SELECT a.k, b.k AS k2 {FROM} WHERE a.l1 = b.l2 AND a.i1 = b.l2",
     "three streams": "SELECT a.k, b.k AS k2, c.k AS k3 FROM nasty [NOW] a, nasty [NOW] b, nasty [NOW] c"
     " WHERE a.k = b.k + 1 AND b.k = c.k + 1 AND (a.d1 < b.d1 OR a.s1 = c.s2 OR a.u1 - c.u1 > INTERVAL 1 DAY)",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.language.nasty import STREAM, bind, in_duckdb, in_spark, nasty_rows
+from tests.language.nasty import STREAM, bind, in_duckdb, in_spark, nasty_rows, with_text_that_is_not_utf8
 
 from anabranch.language.functions import FUNCTIONS
 
@@ -239,6 +239,22 @@ def test_a_result_has_the_type_spark_gives_to_the_text_of_the_user(spark: SparkS
     ours = [output.type for output in bind(CASES[group]).outputs[1:]]
     theirs = [field.dataType.simpleString() for field in analysed]
     assert [(t, o, s) for t, o, s in zip(CASES[group], ours, theirs, strict=True) if o != s] == []
+
+
+def test_they_agree_on_text_that_is_not_utf8(spark: SparkSession) -> None:
+    # How many characters such bytes are is told differently; everything else goes by the bytes.
+    counting = ("length(", "substring(s1", "left(")
+    found = [text for group in CASES.values() for text in group if "s1" in text]
+    expressions = [text for text in found if not any(word in text for word in counting)]
+    expressions += ["trim(s1 || s2)", "rtrim(ltrim(trim(s1)))"]
+    query, rows = bind(expressions), with_text_that_is_not_utf8(nasty_rows())
+    _, from_spark = in_spark(spark, query, rows)
+    differences = [
+        text
+        for text, a, b in zip(["k", *expressions], from_spark, in_duckdb(query, rows), strict=True)
+        if a != b
+    ]
+    assert differences == []
 
 
 CONSTANTS = [

@@ -173,6 +173,8 @@ JOIN = "FROM s [RANGE 5 MICROSECONDS] a, r [NOW] b"
         (f"SELECT COUNT(*) AS n {JOIN} WHERE a.k = b.k AND a.t = b.t GROUP BY b.t", (1,)),
         (f"SELECT DISTINCT b.k AS x {JOIN} WHERE a.k = b.k", (0,)),
         (f"SELECT COUNT(*) AS n {JOIN} WHERE a.k = b.k GROUP BY a.k + 1", ()),
+        (f"SELECT COUNT(*) AS n {JOIN} WHERE a.i = b.k GROUP BY CAST(a.i AS BIGINT)", (0,)),
+        (f"SELECT COUNT(*) AS n {JOIN} WHERE a.k = b.k GROUP BY CAST(a.k AS INT)", ()),
         (f"SELECT COUNT(*) AS n {JOIN} WHERE a.k = b.k GROUP BY a.i", ()),
         (f"SELECT COUNT(*) AS n {JOIN} WHERE a.k = b.k", ()),
     ],

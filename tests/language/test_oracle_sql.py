@@ -11,6 +11,7 @@ import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.language import nasty
 
 from anabranch.language.flow import bind_query
 from anabranch.language.oracle_sql import oracle_sql, oracle_table
@@ -62,6 +63,17 @@ def test_true_duplicates_are_kept_and_null_keys_never_match() -> None:
 
 def test_one_stream_is_filtered_and_projected_without_a_window() -> None:
     assert run("SELECT v FROM r WHERE k > 1", {"r": [(1, 1.0, 0), (2, 2.0, 99)]}) == {(2.0,): 1}
+
+
+def test_blanks_are_trimmed_off_any_bytes() -> None:
+    rows = nasty.with_text_that_is_not_utf8(nasty.nasty_rows())
+    query = nasty.bind(["s1", "trim(s1)", "ltrim(s1)", "rtrim(s1)", "trim(trim(trim(s1)))"])
+    _, texts, *trimmed = nasty.in_duckdb(query, rows)
+    expected = [
+        [text and strip(text, b" ") for text in texts]
+        for strip in (bytes.strip, bytes.lstrip, bytes.rstrip, bytes.strip)
+    ]
+    assert trimmed == expected
 
 
 row = st.tuples(st.integers(0, 2) | st.none(), st.integers(0, 3).map(float), st.integers(0, 12))

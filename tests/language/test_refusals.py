@@ -149,6 +149,11 @@ REFUSALS = {
     "no FROM": ("SELECT ^1 AS x", "needs FROM", "FROM"),
     "unclosed text": ("SELECT id FROM orders WHERE name = ^'abc", "not closed", "'"),
     "unclosed parenthesis": ("SELECT id FROM orders WHERE ^(", "unexpected", "docs"),
+    "too many operators in a row": (
+        f"^SELECT id{' + id' * 3_000} AS x FROM orders",
+        "nested too deeply",
+        "fewer operators",
+    ),
     "two statements": ("^SELECT id FROM orders; SELECT id FROM orders", "found 2", "one SELECT"),
 }
 

@@ -11,7 +11,7 @@ from anabranch.plan.logical import Column, Stream
 from anabranch.runtime.settings import Settings
 from anabranch.state import QueryStatus
 from anabranch.testing.generated import Case, Phase
-from anabranch.testing.oracle_check import check_case, check_rows
+from anabranch.testing.oracle_check import check_case, check_rows, expected_rows
 
 A, B, C = stream("a", 5), stream("b", 5), stream("c", 5)
 SELECT = "SELECT a.id AS a, b.id AS b"
@@ -274,3 +274,29 @@ def test_a_restart_without_one_of_two_queries_that_share_a_state_goes_on() -> No
     for second in ((one,), (two, one)):
         phases = (Phase((one, two), how, tuple(batch[:4])), Phase(second, how, tuple(batch[4:])))
         check_case(Case((A, B), phases, fan_in=2))
+
+
+BEYOND_INT = rows((5_000_000_000, 0), (1, 1), (6_000_000_000, 2), (None, 2), (1, 3), (5_000_000_000, 4))
+
+
+def test_a_cast_that_makes_null_of_a_key_lets_it_match_nothing() -> None:
+    queries = bind(
+        (A, B),
+        both=ON_KEY.replace("a.k = b.k", "CAST(a.k AS INT) = CAST(b.k AS INT)"),
+        one=ON_KEY.replace("a.k = b.k", "CAST(a.k AS INT) = b.k"),
+        smaller=ON_KEY.replace("a.k = b.k", "CAST(a.k AS SMALLINT) = CAST(b.k AS INT)"),
+    )
+    check((A, B), queries, {"a": BEYOND_INT}, {"b": BEYOND_INT})
+
+
+def test_a_cast_that_makes_null_of_keys_puts_them_into_one_group() -> None:
+    text = (
+        "SELECT CAST(a.k AS INT) AS k, COUNT(*) AS n FROM a [RANGE UNBOUNDED], b [RANGE UNBOUNDED] "
+        "WHERE a.k = b.k GROUP BY CAST(a.k AS INT)"
+    )
+    (query,) = bind((A, B), q=text)
+    tables = {"a": BEYOND_INT, "b": BEYOND_INT}
+    with running((A, B), [query]) as run:
+        run.batch(tables)
+        run.end_of_input()
+        check_rows(run.results("q"), expected_rows(query, (A, B), tables), what=text)

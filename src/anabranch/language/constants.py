@@ -28,8 +28,9 @@ def spark_constant(value: Value, kind: str) -> str:
     if isinstance(value, bytes):
         return f"X'{value.hex().upper()}'"
     if isinstance(value, str):
-        # How Spark reads a backslash or a quote inside '…' depends on its settings; bytes do not.
-        plain = value.isprintable() and "\\" not in value and "'" not in value
+        # How Spark reads a backslash or a quote inside '…' depends on its settings, and ${…} it replaces
+        # by a setting or a variable of the environment before it reads at all; bytes it leaves alone.
+        plain = value.isprintable() and not any(sign in value for sign in "\\'$")
         return f"'{value}'" if plain else f"CAST(X'{value.encode().hex().upper()}' AS STRING)"
     if kind in _SUFFIX:
         return f"{value}{_SUFFIX[kind]}"

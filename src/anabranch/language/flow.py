@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from sqlglot import exp
 
 from anabranch.language.binder import bind_select, plan_query
 from anabranch.language.dialect import parse_select, parse_statements
-from anabranch.language.scope import check_name
+from anabranch.language.scope import check_name, is_substituted
 from anabranch.language.source_text import SourceText
 from anabranch.language.statements import CreateQuery, CreateStream, SetOption
 from anabranch.language.types import Refusal, type_name
@@ -68,8 +71,9 @@ def bind_query(
     'bigint'
     """
     source = SourceText(select_text)
-    bound = bind_select(parse_select(source), streams, source)
-    return plan_query(name, bound, sink=sink, text=select_text)
+    select = parse_select(source)
+    with _not_too_deep(select, source):
+        return plan_query(name, bind_select(select, streams, source), sink=sink, text=select_text)
 
 
 def _stream(statement: CreateStream, source: SourceText) -> Stream:
@@ -80,6 +84,12 @@ def _stream(statement: CreateStream, source: SourceText) -> Stream:
             columns.append(Column(identifier.name, type_name(kind)))
         except Refusal as refusal:
             raise source.error(identifier, refusal.message, refusal.suggestion) from None
+        if is_substituted(identifier.name):
+            raise source.error(
+                identifier,
+                f"Spark would replace the ${{…}} in column {identifier.name!r}",
+                "rename the column",
+            )
         if sum(column.name.lower() == identifier.name.lower() for column in columns) > 1:
             raise source.error(
                 identifier, f"column {identifier.name!r} is declared twice", "rename one of them"
@@ -101,8 +111,23 @@ def _stream(statement: CreateStream, source: SourceText) -> Stream:
 
 def _query(statement: CreateQuery, streams: Mapping[str, Stream], source: SourceText) -> Query:
     name = check_name(statement.name, "query name", source)
-    bound = bind_select(statement.select, streams, source)
-    return plan_query(name, bound, sink=statement.sink, text=statement.text)
+    with _not_too_deep(statement.select, source):
+        bound = bind_select(statement.select, streams, source)
+        return plan_query(name, bound, sink=statement.sink, text=statement.text)
+
+
+@contextmanager
+def _not_too_deep(select: exp.Expr, source: SourceText) -> Iterator[None]:
+    """Expressions are walked by recursion; the parser gets further with some of them than that does."""
+    try:
+        yield
+    except RecursionError:
+        raise source.error_at_keyword(
+            select,
+            "SELECT",
+            "an expression of this query is nested too deeply",
+            "use fewer operators in a row (IN instead of many =), or compute parts where the stream is read",
+        ) from None
 
 
 def _refuse_repetition(

@@ -45,6 +45,13 @@ def _list(name: str) -> Operation:
     return Operation(render, render)
 
 
+def _chain(word: str) -> Operation:
+    def render(args: Sequence[str], types: Sequence[str]) -> str:
+        return f"({f' {word} '.join(args)})"
+
+    return Operation(render, render)
+
+
 def _in(args: Sequence[str], types: Sequence[str]) -> str:
     return f"({args[0]} IN ({', '.join(args[1:])}))"
 
@@ -56,6 +63,27 @@ def _case(args: Sequence[str], types: Sequence[str]) -> str:
 
 def _concat(args: Sequence[str], types: Sequence[str]) -> str:
     return f"({' || '.join(args)})"
+
+
+def _trimmed(*, left: bool = False, right: bool = False) -> Renderer:
+    """Blanks removed byte by byte, as Spark does, whether the bytes are UTF-8 or not.
+
+    DuckDB's own trim raises an internal error over bytes that are not, after which the connection is of no
+    more use, and a regular expression refuses to give them back; `replace` takes them as they are. A mark
+    longer than the text occurs nowhere in it, so the blanks beside the mark are those at the text's end.
+    """
+    mark = "repeat(chr(1), strlen(s) + 1)"
+    forms = [f"replace({mark} || s, {mark} || regexp_extract(s, '^ *'), '')"] if left else []
+    forms += [f"replace(s || {mark}, regexp_extract(s, ' *$') || {mark}, '')"] if right else []
+
+    def render(args: Sequence[str], types: Sequence[str]) -> str:
+        text = args[0]
+        for form in forms:
+            # A lambda, so that the argument is written once, however many trims stand in each other.
+            text = f"list_transform([{text}], lambda s: {form})[1]"
+        return text
+
+    return render
 
 
 def _wide_decimals(sign: str) -> Renderer:
@@ -113,8 +141,6 @@ _BOTH = {
     "less_equal": "({0} <= {1})",
     "greater": "({0} > {1})",
     "greater_equal": "({0} >= {1})",
-    "and": "({0} AND {1})",
-    "or": "({0} OR {1})",
     "not": "(NOT {0})",
     "is_null": "({0} IS NULL)",
     "negative": "(- {0})",
@@ -123,6 +149,8 @@ _BOTH = {
 
 OPERATIONS: dict[str, Operation] = {
     **{name: _both(text) for name, text in _BOTH.items()},
+    "and": _chain("AND"),
+    "or": _chain("OR"),
     "null_safe_equal": _pair("({0} <=> {1})", "({0} IS NOT DISTINCT FROM {1})"),
     "in": Operation(_in, _in),
     "case": Operation(_case, _case),
@@ -157,9 +185,9 @@ OPERATIONS: dict[str, Operation] = {
     "concat": Operation(_concat, _concat),
     "length": _pair("length({0})", "CAST(length({0}) AS INTEGER)"),
     "substring": _both("substring({0}, {1}, {2})"),
-    "trim": _pair("trim({0})", "trim({0}, ' ')"),
-    "left_trim": _pair("ltrim({0})", "ltrim({0}, ' ')"),
-    "right_trim": _pair("rtrim({0})", "rtrim({0}, ' ')"),
+    "trim": Operation(_template("trim({0})"), _trimmed(left=True, right=True)),
+    "left_trim": Operation(_template("ltrim({0})"), _trimmed(left=True)),
+    "right_trim": Operation(_template("rtrim({0})"), _trimmed(right=True)),
     "starts_with": _pair("startswith({0}, {1})", "starts_with({0}, {1})"),
     "ends_with": _pair("endswith({0}, {1})", "ends_with({0}, {1})"),
     "contains": _both("contains({0}, {1})"),

@@ -95,6 +95,7 @@ def arithmetic(name: str, left: Expression, right: Expression) -> Expression:
     for side in (left, right):
         if not is_numeric(side.type) and side.type != VOID:
             raise Refusal(f"{name} needs numbers, found {side.type}", "CAST it to a number")
+    left, right = _typed(left, right.type), _typed(right, left.type)
     if name == "divide":
         return _divide(left, right)
     kind = _common(left.type, right.type, f"be operands of {name}", decimals=False)
@@ -127,6 +128,11 @@ def like(value: Expression, pattern: Expression, escape: str = "\\") -> Expressi
         raise Refusal("the pattern of LIKE must be a constant", "write it in quotes, or use contains")
     text = Constant(like_pattern(pattern.value, escape), "string")
     return Call("like", (coerce(value, "string"), text), "boolean")
+
+
+def _typed(value: Expression, other: str) -> Expression:
+    """A bare NULL has the type of the other side."""
+    return coerce(value, other) if value.type == VOID else value
 
 
 def _common(left: str, right: str, what: str, *, decimals: bool = True) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from anabranch.language.expression import Call, Cast, Constant, Expression, aliases_in, spark_sql
 from anabranch.language.operators import coerce
-from anabranch.language.types import key_type
+from anabranch.language.types import INTERVAL, is_widening, key_type
 from anabranch.plan.logical import Field, KeyClass, KeyMember
 
 
@@ -72,9 +72,13 @@ def _key_pair(conjunct: Expression) -> tuple[Expression, Expression] | None:
 def as_key(side: Expression) -> Expression:
     """A side of an equality, in the type in which it becomes a join key."""
     target = key_type(side.type)
-    # A cast to the comparison type inside a cast to the key type would be the same value written twice.
-    if isinstance(side, Cast) and key_type(side.value.type) == target:
+    # A cast to the comparison type inside a cast to the key type would be the same value written twice. A
+    # cast to a smaller type is something else: it makes NULL of what does not fit.
+    if isinstance(side, Cast) and is_widening(side.value.type, side.type):
         side = side.value
+    if side.type == INTERVAL:
+        # Not a cast: users could not tell in which unit it would count, so there is none.
+        return replace(side, type=target)
     return coerce(side, target)
 
 

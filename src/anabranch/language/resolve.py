@@ -159,9 +159,23 @@ def _integer(value: int, kind: str) -> Expression:
 
 def _logical(name: str) -> Callable[[exp.Expr, Scope], Expression]:
     def handle(node: exp.Expr, scope: Scope) -> Expression:
-        return operators.logical(name, resolve(node.this, scope), resolve(node.expression, scope))
+        return operators.logical(name, *(resolve(part, scope) for part in _chained(node)))
 
     return handle
+
+
+def _chained(node: exp.Expr) -> list[exp.Expr]:
+    """The terms of `a OR b OR c`, which the parser nests: programs write chains of thousands."""
+    found: list[exp.Expr] = []
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if type(part) is type(node):
+            _refuse_extras(part)
+            waiting += [part.expression, part.this]
+        else:
+            found.append(part)
+    return found
 
 
 def _not(node: exp.Expr, scope: Scope) -> Expression:

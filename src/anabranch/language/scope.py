@@ -139,7 +139,15 @@ def check_stream(stream: Stream) -> str | None:
         return f"stream {stream.name} has two columns named {repeated!r}"
     if stream.time.lower() not in names:
         return f"stream {stream.name} has no column {stream.time!r} to take the time from"
+    substituted = next((column.name for column in stream.columns if is_substituted(column.name)), None)
+    if substituted:
+        return f"stream {stream.name} has a column named {substituted!r}, and Spark would replace its ${{…}}"
     return None
+
+
+def is_substituted(name: str) -> bool:
+    """Whether Spark would read a column's name as a reference to a setting, back-quotes or not."""
+    return "${" in name
 
 
 def _condition(join: exp.Join, source: SourceText) -> exp.Expr | None:

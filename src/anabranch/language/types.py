@@ -142,6 +142,18 @@ def key_type(name: str) -> str:
     return "double" if name in FLOATING else physical_type(name)
 
 
+def is_widening(source: str, target: str) -> bool:
+    """Whether `target` is of the family of `source` and holds all its values.
+
+    >>> is_widening("int", "bigint"), is_widening("bigint", "int"), is_widening("float", "double")
+    (True, False, True)
+    """
+    return any(
+        source in family and target in family and family.index(source) <= family.index(target)
+        for family in (INTEGRAL, FLOATING)
+    )
+
+
 def physical_type(name: str) -> str:
     """The type of the column that carries a value of type `name`."""
     return "bigint" if name == INTERVAL else name

@@ -44,7 +44,8 @@ def _join_keys(draw: st.DrawFn, text: str) -> list[str]:
 
 
 def _key_expressions(refs: list[From]) -> list[str]:
-    return ["a.id < b.id", "a.id > 9", *(f"{x} IS NULL" for x in refs[-1].of("ilfdnwsxeub"))]
+    found = ["a.id < b.id", "a.id > 9", *(f"{x} IS NULL" for x in refs[-1].of("ilfdnwsxeub"))]
+    return found + [f"CAST({x} AS INT)" for r in refs for x in r.of("l")]
 
 
 def _aggregates(refs: list[From]) -> list[str]:

@@ -133,6 +133,8 @@ def _predicates(left: From, right: From) -> list[str]:
             f"NOT ({x} >= {y})",
             f"coalesce({x} <> {y}, TRUE)",
         ]
+    # A key: what does not fit is NULL, and meets nothing.
+    found += [f"CAST({x} AS INT) = CAST({y} AS INT)" for x in left.of("l") for y in right.of("l")]
     found += [f"abs({x} - {y}) <= 2" for x in left.of(_EXACT) for y in right.of(_EXACT)]
     found += [f"concat({x}, '\"', {y}) <> '\"'" for x in left.of("s") for y in right.of("s")]
     return found
