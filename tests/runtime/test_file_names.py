@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from tests.runtime.nasty_runs import START, rows, stream
 
+from anabranch.errors import SinkError
 from anabranch.language.flow import bind_query
-from anabranch.runtime.sinks import ParquetSink
+from anabranch.runtime.sinks import ParquetSink, ResultBatch
 from anabranch.state.layout import file_stem
 from anabranch.testing.local_run import LocalRun
 
@@ -47,3 +49,19 @@ def test_a_query_may_be_called_dead_and_refuse_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["orders", "under-paid_2", "a" * 60])
 def test_a_name_that_is_fit_for_a_file_stays_as_it_is(name: str) -> None:
     assert file_stem(name) == name
+
+
+@pytest.mark.parametrize(("present", "at", "refused"), [(9_999, 10_000, False), (10_000, 9_999, True)])
+def test_steps_are_compared_by_number_however_many_there_are(
+    tmp_path: Path, present: int, at: int, refused: bool
+) -> None:
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "staged.parquet")
+
+    def publish(step: int) -> None:
+        files = (tmp_path / "staged.parquet",)
+        ParquetSink(tmp_path / "out").publish(ResultBatch("q", 3, step, step, pa.schema([]), files))
+
+    (tmp_path / "out").mkdir()
+    publish(present)
+    with pytest.raises(SinkError, match="does not know") if refused else nullcontext():
+        publish(at)

@@ -89,7 +89,7 @@ def _run(
     except KeyboardInterrupt:
         Console(stderr=True).print("Interrupted. The state is at the last committed batch; nothing is lost.")
         return 130
-    view.end(_last_word(checkpoint, stop))
+    view.end(_last_word(session.checkpoint, stop))
     # To stop a run without end is how it ends; to stop one that had an end leaves work undone.
     return stop.exit_code if "availableNow" in trigger else 0
 

@@ -85,18 +85,20 @@ class ParquetSink:
         prefix = f"{file_stem(results.query)}-{results.batch:010d}-{results.step:04d}"
         names = [f"{prefix}-{number:03d}.parquet" for number in range(len(results.files))]
         if results.query not in self._compared:
-            self._refuse_later_results(results, prefix, names)
+            self._refuse_later_results(results, names)
             self._compared.add(results.query)
         for staged, name in zip(results.files, names, strict=True):
             self._place(staged, self.path / name)
 
-    def _refuse_later_results(self, results: ResultBatch, prefix: str, names: list[str]) -> None:
+    def _refuse_later_results(self, results: ResultBatch, names: list[str]) -> None:
         """Nothing of this step or a later one can be there, unless the checkpoint is older than the sink."""
-        pattern = re.compile(rf"{re.escape(file_stem(results.query))}-\d{{10}}-\d{{4}}-\d{{3}}\.parquet")
-        present = (file.name for file in self.path.iterdir())
-        later = (n for n in present if pattern.fullmatch(n) and n >= prefix and n not in names)
+        pattern = re.compile(rf"{re.escape(file_stem(results.query))}-(\d{{10}})-(\d{{4,}})-\d{{3}}\.parquet")
+        present = (pattern.fullmatch(file.name) for file in self.path.iterdir())
+        steps = ((int(found[1]), int(found[2]), found[0]) for found in present if found)
+        at = (results.batch, results.step)
+        later = (step for step in steps if step[:2] >= at and step[2] not in names)
         if (first := min(later, default=None)) is not None:
-            raise self._foreign(self.path / first)
+            raise self._foreign(self.path / first[2])
 
     def _place(self, staged: Path, target: Path) -> None:
         if target.exists():
