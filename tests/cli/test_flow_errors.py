@@ -43,6 +43,15 @@ def test_a_syntax_error_is_shown_with_its_place_and_a_caret(
     assert "Traceback" not in result.stderr
 
 
+def test_a_byte_order_mark_is_no_part_of_the_flow(
+    anabranch: Command, flow_file: Callable[[str], Path]
+) -> None:
+    path = flow_file(f"CREATE QUERY q INTO console AS {JOIN};")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    result = anabranch("explain", path)
+    assert result.exit_code == 0, result.stderr
+
+
 def test_an_unknown_column_gets_a_suggestion(anabranch: Command, flow_file: Callable[[str], Path]) -> None:
     result = anabranch(
         "explain", flow_file(f"CREATE QUERY q INTO console AS {JOIN.replace('o.id F', 'o.idd F')};")

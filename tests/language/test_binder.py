@@ -87,6 +87,14 @@ def test_a_bare_null_in_a_sum_has_the_type_of_the_other_side(text: str, kind: st
     assert bind(f"SELECT {text} AS x FROM orders").outputs[0].type == kind
 
 
+@pytest.mark.parametrize("sign", ["", "-"])
+@pytest.mark.parametrize("whole", [28, 29, 36])
+def test_decimals_keep_all_their_digits(sign: str, whole: int) -> None:
+    number = f"{'9' * whole}.12"
+    query = bind(f"SELECT {sign}{number} AS x, CAST('{sign}{number}' AS DECIMAL(38,2)) AS y FROM orders")
+    assert all(f"'{sign}{number}'" in field.sql for field in query.refs[0].fields)
+
+
 def test_equalities_are_closed_under_transitivity() -> None:
     query = bind(
         "SELECT a.id FROM orders [NOW] a JOIN orders [NOW] b ON a.id = b.id"

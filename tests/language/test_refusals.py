@@ -7,6 +7,7 @@ from tests.language.streams import bind
 
 from anabranch.errors import QueryError
 
+LONG = "9" * 5_000
 REFUSALS = {
     "unknown column": ("SELECT ^amuont FROM orders", "unknown column 'amuont'", "did you mean amount"),
     "unknown column of an alias": ("SELECT o.^nme FROM orders o", "unknown column 'nme'", "name"),
@@ -149,6 +150,28 @@ REFUSALS = {
     "no FROM": ("SELECT ^1 AS x", "needs FROM", "FROM"),
     "unclosed text": ("SELECT id FROM orders WHERE name = ^'abc", "not closed", "'"),
     "unclosed parenthesis": ("SELECT id FROM orders WHERE ^(", "unexpected", "docs"),
+    "a number of thousands of digits": (f"SELECT ^{LONG} AS x FROM orders", "larger than a BIGINT", "1e20"),
+    "such a number with a sign": (f"SELECT -^{LONG} AS x FROM orders", "larger than a BIGINT", "1e20"),
+    "such a number with a suffix": (f"SELECT ^{LONG}L AS x FROM orders", "not fit BIGINT", "larger type"),
+    "such a number with both": (f"SELECT -^{LONG}L AS x FROM orders", "not fit BIGINT", "larger type"),
+    "such a length of time": (f"SELECT id FROM orders [RANGE {LONG} ^DAYS]", "length of time", "MINUTES"),
+    "such an interval": (
+        f"SELECT id FROM orders WHERE ts > ts - INTERVAL {LONG} ^DAYS",
+        "length of time",
+        "MINUTES",
+    ),
+    "such a number of rows": (
+        f"SELECT COUNT(*) AS n FROM orders [ROWS {LONG}^]",
+        "whole number of rows",
+        "[ROWS 100]",
+    ),
+    "a decimal of such a size": (f"SELECT CAST(^id AS DECIMAL({LONG})) AS x FROM orders", "not a type", "38"),
+    "a decimal of a word": (
+        "SELECT CAST(^id AS DECIMAL(a,2)) AS x FROM orders",
+        "not a type",
+        "DECIMAL(10,2)",
+    ),
+    "a decimal of three numbers": ("SELECT CAST(^id AS DECIMAL(5,2,1)) AS x FROM orders", "not a type", "38"),
     "too many operators in a row": (
         f"^SELECT id{' + id' * 3_000} AS x FROM orders",
         "nested too deeply",

@@ -26,7 +26,7 @@ def read_flow(path: Path) -> Flow:
         The file cannot be read.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors put a mark in front
     except FileNotFoundError:
         raise InputError(
             f"there is no flow file {path}: give the path of a file with CREATE statements"

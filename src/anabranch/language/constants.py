@@ -10,6 +10,9 @@ from anabranch.language.types import Refusal, decimal_digits, duckdb_type, spark
 
 Value = None | bool | int | float | Decimal | str | bytes
 
+EXACT = Context(prec=60)
+"""For decimals, of which Python would keep 28 digits in abs, round and unary minus; types have up to 38."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?)?")
 _SUFFIX = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
@@ -110,9 +113,11 @@ def decimal_constant(text: str, kind: str) -> Decimal:
     if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)", text, re.ASCII):
         raise Refusal(f"{text!r} is no decimal", "write it with digits and a point")
     value = Decimal(text)
-    if abs(value) >= Decimal(10) ** (precision - scale) or value != round(value, scale):
+    fits = value.copy_abs() < Decimal(10) ** (precision - scale)
+    fitted = value.quantize(Decimal(1).scaleb(-scale), context=EXACT) if fits else None
+    if fitted is None or fitted != value:
         raise Refusal(f"{text} does not fit {kind}", "use a decimal with more digits")
-    return value.quantize(Decimal(1).scaleb(-scale), context=Context(prec=60))
+    return fitted
 
 
 def _integer(value: int, kind: str) -> str:

@@ -21,6 +21,7 @@ from anabranch.errors import QueryError
 from anabranch.language.duration import DURATION_HINT, duration_us
 from anabranch.language.source_text import SourceText, unclosed
 from anabranch.language.statements import CreateQuery, CreateStream, SetOption, Statement
+from anabranch.language.whole_number import whole_number
 from anabranch.plan.logical import Connector
 
 MAX_TEXT = 1_000_000
@@ -215,10 +216,11 @@ class AnabranchParser(SparkParser):
             window.set("kind", "RANGE")
             window.set("size", self._parse_duration())
         elif self._match_text_seq("ROWS"):
-            if not self._match(TokenType.NUMBER) or not self._prev.text.isdigit():
+            rows = whole_number(self._prev.text) if self._match(TokenType.NUMBER) else None
+            if rows is None:
                 self.raise_error("expected a whole number of rows, as in [ROWS 100]")
             window.set("kind", "ROWS")
-            window.set("size", int(self._prev.text))
+            window.set("size", rows)
         elif not self._match_text_seq("NOW"):
             self.raise_error("expected [RANGE n unit], [RANGE UNBOUNDED] or [NOW]")
         if not self._match(TokenType.R_BRACKET):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from anabranch.language.whole_number import whole_number
+
 UNITS_US = {
     "MICROSECOND": 1,
     "MILLISECOND": 1_000,
@@ -25,6 +27,5 @@ def duration_us(number: str, unit: str) -> int | None:
     """
     word = unit.upper()
     size = UNITS_US.get(word) or UNITS_US.get(word.removesuffix("S"))
-    if size is None or not (number.isascii() and number.isdigit()):
-        return None
-    return int(number) * size
+    count = whole_number(number)
+    return None if size is None or count is None else count * size

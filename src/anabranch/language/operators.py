@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from anabranch.language.casts import cast_sql
-from anabranch.language.constants import date_constant, decimal_constant, timestamp_constant
+from anabranch.language.constants import EXACT, date_constant, decimal_constant, timestamp_constant
 from anabranch.language.expression import Call, Cast, Constant, Expression
 from anabranch.language.like_pattern import like_pattern
 from anabranch.language.types import (
@@ -111,7 +111,9 @@ def negative(value: Expression) -> Expression:
     """Unary minus."""
     constant = value.value if isinstance(value, Constant) and value.type != "boolean" else None
     # Only from above zero: the smallest integer has no counterpart.
-    if isinstance(constant, int | float | Decimal) and constant >= 0 and not isinstance(constant, bool):
+    if isinstance(constant, Decimal) and constant >= 0:
+        return Constant(EXACT.minus(constant), value.type)
+    if isinstance(constant, int | float) and constant >= 0 and not isinstance(constant, bool):
         return Constant(-constant, value.type)
     if value.type in INTEGRAL:
         return Call("negative_integer", (value,), value.type)

@@ -14,6 +14,7 @@ from anabranch.language.duration import DURATION_HINT, duration_us
 from anabranch.language.expression import Call, Constant, Expression
 from anabranch.language.scope import Scope
 from anabranch.language.types import FLOATING, INTEGRAL, INTERVAL, Refusal, type_name
+from anabranch.language.whole_number import whole_number
 
 LARGEST_FLOAT = 3.4028234663852886e38
 _COMPARISONS: dict[type[exp.Expr], str] = {
@@ -102,12 +103,10 @@ def _number(text: str) -> Expression:
         if precision > 38:
             raise Refusal(f"{text} has more than 38 digits", "write it as 1.5e0, a double")
         return Constant(digits, f"decimal({precision},{scale})")
-    number = int(text)
-    if number < 2**31:
-        return Constant(number, "int")
-    if number < 2**63:
-        return Constant(number, "bigint")
-    raise Refusal(f"{text} is larger than a BIGINT", "write it as a double: 1e20")
+    number = whole_number(text)
+    if number is None or number >= 2**63:
+        raise Refusal(f"{text} is larger than a BIGINT", "write it as a double: 1e20")
+    return Constant(number, "int" if number < 2**31 else "bigint")
 
 
 def _double(text: str) -> float:
@@ -138,7 +137,7 @@ def _negative(node: exp.Expr, scope: Scope) -> Expression:
     inner = node.this
     # The smallest integers only fit with their sign: 2147483648 alone is a BIGINT, 128Y nothing at all.
     if isinstance(inner, exp.TryCast) and _is_whole(inner.this) and type_name(inner.args["to"]) in INTEGRAL:
-        return _integer(-int(inner.this.name), type_name(inner.args["to"]))
+        return _integer(inner.this.name, type_name(inner.args["to"]), sign=-1)
     if _is_whole(inner) and inner.name in ("2147483648", "9223372036854775808"):
         return Constant(-int(inner.name), "int" if len(inner.name) == 10 else "bigint")
     return operators.negative(resolve(inner, scope))
@@ -150,11 +149,12 @@ def _is_whole(node: exp.Expr) -> bool:
     )
 
 
-def _integer(value: int, kind: str) -> Expression:
+def _integer(digits: str, kind: str, *, sign: int = 1) -> Expression:
     bits = 8 << INTEGRAL.index(kind)
-    if not -(1 << bits - 1) <= value < 1 << bits - 1:
-        raise Refusal(f"{value} does not fit {kind.upper()}", "use a larger type")
-    return Constant(value, kind)
+    number = whole_number(digits)
+    if number is None or not -(1 << bits - 1) <= sign * number < 1 << bits - 1:
+        raise Refusal(f"{'-' * (sign < 0)}{digits} does not fit {kind.upper()}", "use a larger type")
+    return Constant(sign * number, kind)
 
 
 def _logical(name: str) -> Callable[[exp.Expr, Scope], Expression]:
@@ -243,7 +243,7 @@ def _cast(node: exp.Expr, scope: Scope) -> Expression:
         if target == "double" or abs(number) <= LARGEST_FLOAT:
             return Constant(number, target)
     if _is_whole(inner) and target in INTEGRAL:
-        return _integer(int(inner.name), target)
+        return _integer(inner.name, target)
     return operators.cast(resolve(inner, scope), target)
 
 

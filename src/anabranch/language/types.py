@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from sqlglot import exp
+
+from anabranch.language.whole_number import whole_number
 
 VOID: Final = "void"
 """The type of a bare NULL: it fits everywhere."""
@@ -61,17 +64,24 @@ def type_name(node: exp.DataType) -> str:
     if node.args.get("collate"):
         raise Refusal("collated strings are not supported", "write STRING without COLLATE")
     if node.this == exp.DType.DECIMAL:
-        digits = [int(param.name) for param in node.expressions] or [10, 0]
-        precision, scale = digits[0], digits[1] if len(digits) > 1 else 0
-        if not 1 <= precision <= MAX_DIGITS or scale > precision:
-            raise Refusal(f"DECIMAL({precision},{scale}) is not a type", "use at most 38 digits")
-        return f"decimal({precision},{scale})"
+        return _decimal_name([param.name for param in node.expressions] or ["10"])
     name = _SQL_NAMES.get(node.this)
     if name is None or node.expressions:
         raise Refusal(
             f"type {node.sql('spark')} is not supported", f"use one of {', '.join(SIMPLE)}, decimal(p,s)"
         )
     return name
+
+
+def _decimal_name(params: Sequence[str]) -> str:
+    precision, scale = [*map(whole_number, params), 0][:2]
+    whole = precision is not None and scale is not None and len(params) <= 2
+    if not whole or not max(1, scale or 0) <= (precision or 0) <= MAX_DIGITS:
+        raise Refusal(
+            f"DECIMAL({','.join(params)}) is not a type",
+            f"write DECIMAL(10,2), with at most {MAX_DIGITS} digits",
+        )
+    return f"decimal({precision},{scale})"
 
 
 def is_supported(name: str) -> bool:
