@@ -93,8 +93,6 @@ class Adaptation:
         if self.settings.rebalance != "off" and partition_map.sites > 1 and not relocating:
             step = self._controller.step(batch, statistics, partition_map)
             partition_map, events = step.partition_map, step.events
-        if partition_map.sites != self.settings.sites:
-            partition_map = partition_map.rescaled(self.settings.sites)
         events += self.plan_memory(batch, partition_map, statistics.state_bytes)
         site_of = partition_map.as_array().astype(np.int64)
         arrived = statistics.rows + statistics.pending_rows - self._waiting

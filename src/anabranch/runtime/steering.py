@@ -137,6 +137,9 @@ class Steering:
         old = tracks
         relocating = any(t.partitions & ~partitions_of(before, t.site) for t in tracks.ending)
         after, decided = self._adaptation.after(batch, before, reports, blocks, relocating)
+        if after.sites != self.settings.sites:
+            after = after.rescaled(self.settings.sites)
+            self.plan_memory(batch, after, blocks)
         events = list(decided)
         tracks = tracks.rebuilt()
         if after != before:
