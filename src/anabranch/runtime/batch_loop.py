@@ -22,7 +22,7 @@ from anabranch.plan.local_plan import LeafNode
 from anabranch.plan.migration_cost import Strategy
 from anabranch.runtime.admission import is_waiting
 from anabranch.runtime.catalog import Catalog
-from anabranch.runtime.delivery import is_delivered, note_delivered
+from anabranch.runtime.delivery import last_delivered, note_delivered
 from anabranch.runtime.event_log import log_events
 from anabranch.runtime.finality import pending_rows, with_input_ended
 from anabranch.runtime.laps import Laps
@@ -121,7 +121,7 @@ class BatchLoop:
             sinks[query.name].open(query.name, output_schema(query))
         self._in_doubt = False
         """Whether a step has begun and not come to its end."""
-        if self.manifest is not None:
+        if self.manifest is not None and last_delivered(root) in (None, self.manifest.parent):
             # Spark repeats a batch that it does not know to be done. That is too late where a step without
             # new rows comes first, and it knows nothing of such steps.
             self._deliver_again(self.manifest)
@@ -345,7 +345,7 @@ class BatchLoop:
 
     def _deliver_again(self, manifest: Manifest) -> None:
         """Give the sinks what a process committed that is gone, unless it has said that they have it."""
-        if not is_delivered(self._root, self._parent):
+        if last_delivered(self._root) != self._parent:
             # Whatever happened to the files since, they are what was staged or are not published.
             verify_staged(self._root, manifest)
             self._deliver(manifest)
