@@ -66,13 +66,14 @@ class AdaptCost:
 
 
 def run_adapt(
-    spark: SparkSession, scratch: Path, *, rows: int = 20_000, batches: int = 24, rounds: int = 2
+    spark: SparkSession, scratch: Path, *, rows: int = 20_000, batches: int = 24, rounds: int = 4
 ) -> AdaptCost:
     """Take turns on a uniform load, each side first as often as the other, then follow a load that shifts."""
     uniform = three_streams(scratch / "uniform", batches=batches, rows_per_batch=rows)
     on: list[Mapping[str, Any]] = []
     off: list[Mapping[str, Any]] = []
-    _run(spark, uniform, scratch / "warm-up", "auto", window_batches=10)
+    for setting in ("auto", "off"):  # the JVM compiles for longer than the first batches
+        _run(spark, uniform, scratch / "warm-up", setting, window_batches=10)
     for number in range(rounds):
         turns = (("off", off), ("auto", on))
         for setting, progress in turns if number % 2 else turns[::-1]:
@@ -80,7 +81,7 @@ def run_adapt(
             progress += found[WARM_UP_BATCHES:]
     shift = 2 * batches // 3
     crowded = crowded_streams(
-        scratch / "crowded", batches=2 * shift, rows_per_batch=2 * rows, shift_every=shift
+        scratch / "crowded", batches=2 * shift, rows_per_batch=5 * rows, shift_every=shift
     )
     progress, events = _run(spark, crowded, scratch / "moves", "auto", window_batches=5)
     moves = [(e.batch, e.data) for e in events if e.kind == "move_accepted"]

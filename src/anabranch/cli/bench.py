@@ -118,7 +118,7 @@ def empty(
 def adapt(
     rows: Annotated[int, typer.Option(help="Rows per stream and micro-batch.", min=100)] = 20_000,
     batches: Annotated[int, typer.Option(help="Micro-batches per turn.", min=9)] = 24,
-    rounds: Annotated[int, typer.Option(help="Turns with the policies on and off.", min=1)] = 2,
+    rounds: Annotated[int, typer.Option(help="Turns with the policies on and off.", min=1)] = 4,
     json_file: JsonFile = None,
     scratch: Scratch = None,
     conf: Conf = None,

@@ -87,3 +87,10 @@ def charge_packing(reports: Sequence[SlotReport]) -> None:
             if source in sites:
                 sites[source].busy_s += seconds
                 sites[source].copy_s += seconds
+
+
+def charge_writing(report: SlotReport, seconds: float) -> None:
+    """Share what writing the results of a slot took among its sites, by their results."""
+    results = sum(site.results for site in report.sites)
+    for site in report.sites:
+        site.busy_s += seconds * site.results / max(1, results)

@@ -33,7 +33,7 @@ from anabranch.runtime.guest_rows import forget_gathered
 from anabranch.runtime.laps import Laps
 from anabranch.runtime.memory_plan import NO_BUDGET, MemoryPlan
 from anabranch.runtime.open_blocks import OpenBlock, close_blocks, mask_of, open_blocks, opened
-from anabranch.runtime.reports import SiteReport, SlotReport
+from anabranch.runtime.reports import SiteReport, SlotReport, charge_writing
 from anabranch.runtime.shipments import Shipment, folder_of
 from anabranch.runtime.site_work import TrackWork, join_states
 from anabranch.runtime.staging import ResultWriter, write_dead_letters
@@ -185,7 +185,7 @@ class _SlotRun:
         kept: dict[str, list[pa.RecordBatch]] = {}
         held = {state: blocks for state, blocks in old.items() if not is_waiting(state)}
         for site in self.sites:
-            started = time.thread_time()
+            started, written_s = time.thread_time(), _writing_s(writers)
             report = SiteReport(site)
             mine = self.site_of == site
             rows = self._rows_of(mine, new)
@@ -212,11 +212,13 @@ class _SlotRun:
                 arrived += partition_counts(int64s(r.batch, HASH))
             active = np.flatnonzero(arrived + pairs)
             report.partitions = tuple((int(p), int(arrived[p]), int(pairs[p])) for p in active)
-            report.busy_s = time.thread_time() - started - packing_s
+            for_others_s = packing_s + _writing_s(writers) - written_s
+            report.busy_s = time.thread_time() - started - for_others_s
             self.report.sites.append(report)
         self._laps.mark("join")
         for writer in writers.values():
             self.report.results.extend(writer.close())
+        charge_writing(self.report, _writing_s(writers))
         return kept
 
     def _take_over(self, report: SiteReport) -> float:
@@ -350,3 +352,7 @@ class _SlotRun:
             rows = merged.batch if trim is None else keep_newest(merged, trim)
             if rows.num_rows:
                 self._write_block(state, rows, time_column, span)
+
+
+def _writing_s(writers: Mapping[str, ResultWriter]) -> float:
+    return sum(writer.seconds for writer in writers.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 DEAD_LETTERS = "dead_letters"
 """Folder of the checkpoint that keeps refused rows, and their query in records of files."""
+PIECE_ROWS = 1 << 20
+"""Results that wait to be written together."""
 MOST_BYTES = 1 << 30
 """Of a column in one piece: the offsets of text in files have 32 bits."""
 _DEAD_LETTERS = pa.schema(
@@ -49,11 +52,13 @@ class ResultWriter:
         self._writer: pq.ParquetWriter | None = None
         self._pending: list[pa.Table] = []
         self.rows = 0
+        self.seconds = 0.0
+        """CPU time of writing: whoever brings the row that fills a piece writes that of others, too."""
 
     def write(self, results: pa.Table) -> None:
         self.rows += results.num_rows
         self._pending += _pieces(results, self._schema)
-        if sum(t.num_rows for t in self._pending) >= 1 << 20:
+        if sum(t.num_rows for t in self._pending) >= PIECE_ROWS:
             self._flush()
 
     def close(self) -> Iterator[ResultFile]:
@@ -61,8 +66,10 @@ class ResultWriter:
         self._flush()
         if self._writer is None or self._file is None:
             return
+        started = time.thread_time()
         self._writer.close()
         self._file.seal()
+        self.seconds += time.thread_time() - started
         yield ResultFile(
             self._query.name, self._path.name, self.rows, self._file.size, self._file.checksum.hexdigest()
         )
@@ -70,6 +77,7 @@ class ResultWriter:
     def _flush(self) -> None:
         if not self._pending:
             return
+        started = time.thread_time()
         if self._writer is None:
             self._file = _HashedFile(self._path)
             # Dictionaries, and heavy compression that nobody asked for, cost more than the probing that
@@ -78,8 +86,9 @@ class ResultWriter:
             self._writer = pq.ParquetWriter(
                 self._file, self._schema, compression=compression, use_dictionary=False
             )
-        self._writer.write_table(pa.concat_tables(self._pending), row_group_size=1 << 20)
+        self._writer.write_table(pa.concat_tables(self._pending), row_group_size=PIECE_ROWS)
         self._pending = []
+        self.seconds += time.thread_time() - started
 
 
 def _pieces(rows: pa.Table, schema: pa.Schema) -> list[pa.Table]:

@@ -71,7 +71,7 @@ class TrackRun:
 
     def run(self, writer: ResultWriter) -> None:
         self._answer_joined(writer)
-        started = time.thread_time()
+        started, written_s = time.thread_time(), writer.seconds
         states = self._states(self._task.admission.spilled)
         if self._work.rebuilds:
             self._rebuild(states)
@@ -80,7 +80,7 @@ class TrackRun:
         operator = self._operator(states, writer)
         self._run(operator, writer)
         if self._work.until is None and self._work.plan.edges and isinstance(operator, WindowJoin):
-            self._tell(operator, time.thread_time() - started)
+            self._tell(operator, time.thread_time() - started - (writer.seconds - written_s))
             self._tell_references(states)
 
     def _answer_joined(self, writer: ResultWriter) -> None:
