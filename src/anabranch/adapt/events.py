@@ -30,6 +30,7 @@ class EventKind(StrEnum):
     TRACK_ENDED = "track_ended"
     STATE_MOVED = "state_moved"
     STREAM_IDLE = "stream_idle"
+    TIME_UNIT = "time_unit"
 
 
 @dataclass(frozen=True, slots=True)

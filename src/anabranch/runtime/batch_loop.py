@@ -35,7 +35,7 @@ from anabranch.runtime.slot_task import SlotTask
 from anabranch.runtime.staging import keep_dead_letters, output_schema, verify_staged
 from anabranch.runtime.steering import IsOver, Steering
 from anabranch.runtime.task_plan import plan_task
-from anabranch.runtime.watermarks import advance, idle_events
+from anabranch.runtime.watermarks import advance, idle_events, unit_events
 from anabranch.runtime.wire import Wire, wire_of
 from anabranch.state import NO_PARENT, Manifest, Storage, StreamState, digest, publish, recover
 from anabranch.state.fence import Fence
@@ -333,7 +333,7 @@ class BatchLoop:
         silent = idle_events(
             task.batch, streams, before_s=self._began_s, now_s=began_s, idle_timeout_s=timeout
         )
-        return manifest, (*events, *silent)
+        return manifest, (*events, *silent, *unit_events(task.batch, known, streams))
 
     def _elapsed_s(self, streams: Sequence[StreamState]) -> float:
         """Event time that passed in a batch."""

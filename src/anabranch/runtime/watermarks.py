@@ -10,6 +10,11 @@ from anabranch.plan.logical import Stream
 from anabranch.runtime.reports import SlotReport
 from anabranch.state import StreamState
 
+UNITS = {"seconds": ("seconds", 1), "milliseconds": ("millis", 1_000)}
+"""Units other than ours that times come in: the function that reads them, and how many make a second."""
+TODAY_S = 1_500_000_000, 2_500_000_000
+"""Seconds since 1970 from 2017 to 2049."""
+
 
 def advance(
     known: Mapping[str, StreamState],
@@ -62,6 +67,26 @@ def idle_events(
         )
         for s in streams
         if is_idle(s, now_s, idle_timeout_s) and not is_idle(s, before_s, idle_timeout_s)
+    ]
+
+
+def unit_events(
+    batch: int, known: Mapping[str, StreamState], streams: Sequence[StreamState]
+) -> list[AdaptEvent]:
+    """Tell of streams whose first times are those of today in another unit."""
+    return [
+        AdaptEvent(
+            batch,
+            EventKind.TIME_UNIT,
+            f"times of stream {s.name} are in January 1970, where {unit} of today would be if taken for "
+            f"microseconds. If they are such, write timestamp_{function}(column) AS column",
+            {"stream": s.name, "newest": s.max_ts},
+        )
+        for s in streams
+        for unit, (function, per_second) in UNITS.items()
+        if s.max_ts is not None
+        and (s.name not in known or known[s.name].max_ts is None)
+        and TODAY_S[0] <= s.max_ts / per_second < TODAY_S[1]
     ]
 
 
