@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -66,6 +67,18 @@ def test_a_load_that_shifts_in_every_batch_makes_it_stop():
         driver.run(zipf(PARTITIONS, keys=20_000, seed=shift), 1)
     assert EventKind.PAUSED in driver.kinds
     assert len({at for at, _ in driver.moves}) <= 16
+
+
+@pytest.mark.parametrize("batches", [6, 12, 24])
+def test_a_load_that_drifts_is_followed_and_not_taken_for_moves_that_do_not_pay(batches):
+    driver = BatchDriver(default())
+    loads = [zipf(PARTITIONS, keys=20_000, seed=seed) for seed in range(5)]
+    driver.run(loads[0], 10)
+    for before, after in pairwise(loads):
+        for step in range(1, batches + 1):
+            driver.run(before + (after - before) * step / batches, 1)
+    assert EventKind.PAUSED not in driver.kinds
+    assert np.mean(driver.ratios[10:]) <= 1.12
 
 
 class Meddler:

@@ -23,7 +23,7 @@ from anabranch.adapt.self_tuning import Effect, Tuning, judge, relax, tune
 from anabranch.adapt.statistics import Ints, Statistics
 from anabranch.exchange.partition_map import PartitionMap
 
-VERSION = 3
+VERSION = 4
 """Of the JSON object in the manifest."""
 
 
@@ -150,7 +150,7 @@ class Controller:
             events.append(AdaptEvent(now, EventKind.LOAD_SHIFTED, "the load has moved to other partitions"))
         site_of = partition_map.as_array().astype(np.int64)
         outcome = self._rolling.outcome(site_of)
-        self._observe(now, outcome, events)
+        self._observe(now, outcome, site_of, events)
         view = self._view(site_of)
         decisions = self._screen(now, view, for_load=not self._pausing(now, events))
         accepted = tuple(d.proposal.move for d in decisions if d.accepted)
@@ -210,18 +210,20 @@ class Controller:
                 since_round=self.round,
                 epoch=self._rolling.epoch,
                 before=outcome,
-                expected=expected,
-                moves=len(for_load),
+                shares=tuple(self._rolling.shares(view.site_of).tolist()),
+                expected=0.0,
+                moves=0,
+                homes={},
             )
-        else:
-            self._observation = self._observation.with_moves(expected, len(for_load))
+        self._observation = self._observation.with_moves(expected, for_load)
 
-    def _observe(self, now: float, outcome: Outcome, events: list[AdaptEvent]) -> None:
+    def _observe(self, now: float, outcome: Outcome, site_of: Ints, events: list[AdaptEvent]) -> None:
         """Compare what the last moves promised with what came; learn from it."""
         if self._observation is None:
             return
         self._observation = watched = self._observation.next_round()
-        relief = watched.before.relief(outcome)
+        drift = self._rolling.drift(watched.shares, watched.unmoved(site_of))
+        relief = watched.before.drifted(drift).relief(outcome)
         known = watched.epoch == self._rolling.epoch
         if known and not watched.due(relief):
             return

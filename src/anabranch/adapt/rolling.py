@@ -159,13 +159,33 @@ class RollingStatistics:
         done, arrived = float(self._round_nominal.sum()), float(self._round_work.sum())
         if done <= 0 or arrived <= 0:
             return Outcome(0.0, 0.0)
-        fixed = self.model.fixed_s * self._round_batches
-        load = fixed + sum_by_site(self._round_work, site_of, self._round.sites)
-        needed = _ratio(self._round.busy_s, self._round_nominal) * load
+        needed = _ratio(self._round.busy_s, self._round_nominal) * self.shares(site_of)
         busiest = int(needed.argmax())
         seen = float(sum_by_site(self._round.rows, site_of, self._round.sites)[busiest])
         noise = 1 / np.sqrt(max(seen, 1.0))
-        return Outcome(float(needed[busiest]) / arrived, self._round.length_s / done, float(noise))
+        return Outcome(float(needed[busiest]), self._round.length_s / done, float(noise))
+
+    def shares(self, site_of: Ints) -> Floats:
+        """Work of each site in this round under an assignment, per second of work that arrived anywhere."""
+        assert self._round is not None
+        fixed = self.model.fixed_s * self._round_batches
+        load = fixed + sum_by_site(self._round_work, site_of, self._round.sites)
+        return np.asarray(load / max(float(self._round_work.sum()), 1e-12), dtype=np.float64)
+
+    def drift(self, then: tuple[float, ...], site_of: Ints) -> float:
+        """How much dearer the busiest site would be in this round than with shares of an earlier one.
+
+        Parameters
+        ----------
+        then, site_of
+            The shares of the sites in that round, and the assignment that they had.
+        """
+        assert self._round is not None
+        if len(then) != self._round.sites:  # they are others by now
+            return 1.0
+        slowness = self._slowness.estimate()
+        before, now = (float((slowness * shares).max()) for shares in (then, self.shares(site_of)))
+        return now / before if before > 0 else 1.0
 
     def view(self, site_of: Ints, *, pinned: Flags, barred: Mapping[int, frozenset[int]]) -> RoundView:
         """What the policies get to see; call after `close_round`."""
