@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.operators.match import Side, match
-from anabranch.operators.order import order_by_hash
+from anabranch.operators.order import by_hash
 from anabranch.plan.logical import UNBOUNDED_US
 
 Row = tuple[int, int, int]
@@ -36,8 +36,8 @@ def side_of(rows: list[Row], window: int, *, leaf: bool = True, indexed: bool = 
     hashes, times, deadlines = (np.array([r[i] for r in rows], dtype=np.int64) for i in range(3))
     if not indexed:
         return Side(hashes, None, times, deadlines, window, leaf)
-    order = order_by_hash(hashes, times)
-    return Side(hashes[order], order, times, deadlines, window, leaf)
+    in_order, order = by_hash(hashes, times)
+    return Side(in_order, order, times, deadlines, window, leaf)
 
 
 def brute_force(new: list[Row], new_window: int, old: list[Row], old_window: int) -> Counter[tuple[int, int]]:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from anabranch.operators.arrays import Int64s
 from anabranch.operators.arrow_types import arrow_type
 from anabranch.operators.column_codes import EXACT_DIGITS, decimals, from_codes
-from anabranch.operators.order import Int64s
 from anabranch.operators.partial_aggregate import (
     Accumulator,
     Count,

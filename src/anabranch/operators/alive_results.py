@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from anabranch.operators.arrays import Int64s
 from anabranch.operators.column_codes import Flags
 from anabranch.operators.final_rows import FinalRows
 from anabranch.operators.gathered_groups import positions_in
-from anabranch.operators.order import Int64s
 from anabranch.operators.partial_aggregate import Accumulator, Count, ExactSum, Least, Summary
 from anabranch.operators.rows import RowSet, int64s
 from anabranch.operators.window_bounds import Ranges, window_bounds

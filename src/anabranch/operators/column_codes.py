@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.operators.order import Int64s
+from anabranch.operators.arrays import Int64s
 
 _SIGN = np.int64(-(2**63))
 _NAN = np.float64("nan")

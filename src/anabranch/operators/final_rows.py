@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.exchange.partition_map import PARTITIONS, partition_of
+from anabranch.operators.arrays import Int64s
 from anabranch.operators.column_codes import Flags
-from anabranch.operators.order import Int64s, order_by_hash
+from anabranch.operators.order import by_hash
 from anabranch.operators.rows import RowSet, int64s
 from anabranch.plan.layout import HASH, SEQUENCE, TIME
 
@@ -119,8 +120,8 @@ def final_rows(blocks: Sequence[RowSet], emission: Emission, owned: Flags) -> Fi
     sequence = None
     if SEQUENCE in blocks[0].batch.schema.names:
         sequence = np.concatenate([int64s(blocks[n].batch, SEQUENCE)[at] for n, at in found])
-    order = order_by_hash(hashes, times, sequence)
-    return FinalRows(blocks, block[order], position[order], hashes[order], times[order])
+    hashes, order = by_hash(hashes, times, sequence)
+    return FinalRows(blocks, block[order], position[order], hashes, times[order])
 
 
 def time_range(rows: RowSet) -> tuple[int, int]:

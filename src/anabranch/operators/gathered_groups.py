@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from anabranch.operators.arrays import Int64s
 from anabranch.operators.final_rows import Emission, FinalRows
 from anabranch.operators.group_keys import group_numbers, mixed_hashes, needs_no_proof, same_keys
-from anabranch.operators.order import Int64s
 from anabranch.operators.rows import RowSet, concat_rows, int64s
 from anabranch.operators.window_bounds import Runs, window_bounds
 from anabranch.plan.aggregate import WindowNode

@@ -14,8 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from anabranch.exchange.partition_map import PARTITION_BITS
+from anabranch.operators.arrays import Int64s
 from anabranch.operators.column_codes import decimal_words, has_codes, to_codes, validity
-from anabranch.operators.order import Int64s, combine_hashes
+from anabranch.operators.order import combine_hashes
 
 _PRIME = np.uint64(0x100000001B3)
 _NULL = 0x5851F42D4C957F2D

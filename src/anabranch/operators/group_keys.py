@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.operators.arrays import Int64s
 from anabranch.operators.column_codes import Flags, has_codes, ranks, to_codes, validity
-from anabranch.operators.order import Int64s
 from anabranch.operators.rows import RowSet, int64s
 from anabranch.plan.aggregate import WindowNode
 from anabranch.plan.layout import HASH

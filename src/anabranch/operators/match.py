@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from anabranch.operators.order import Int64s, Rows32
+from anabranch.operators.arrays import Int64s, Rows32
 
 CHUNK_PAIRS = 1 << 20
 """Pairs produced at a time: bounds the memory of a join whatever its fan-out."""

@@ -23,7 +23,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from anabranch.operators.order import Int64s
+from anabranch.operators.arrays import Int64s
 from anabranch.plan.local_plan import LeafNode, LocalPlan
 from anabranch.plan.logical import UNBOUNDED_US
 from anabranch.state.expiry import (

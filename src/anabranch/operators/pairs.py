@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from anabranch.operators.order import Int64s, Rows32
+from anabranch.operators.arrays import Int64s, Rows32
 
 
 def take(values: Int64s, rows: Rows32, out: Int64s) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.operators.arrays import Int64s
 from anabranch.operators.column_codes import decimal_words, has_codes, ranks, to_codes, validity
-from anabranch.operators.order import Int64s
 from anabranch.operators.range_fold import FOLDED, NOTHING, Folded, minimum_of, moments_of, sum_of
 from anabranch.operators.rows import RowSet
 from anabranch.operators.window_bounds import Ranges, Runs

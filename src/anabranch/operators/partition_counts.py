@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from anabranch.exchange.partition_map import PARTITION_BITS, PARTITIONS
-from anabranch.operators.order import Int64s, Rows32
+from anabranch.operators.arrays import Int64s, Rows32
 
 _SHIFT = 64 - PARTITION_BITS
 _ALL = np.empty(0, dtype=np.int32)

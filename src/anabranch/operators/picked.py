@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
-from anabranch.operators.order import Int64s, Rows32
+from anabranch.operators.arrays import Int64s, Rows32
 from anabranch.operators.pairs import take
 from anabranch.operators.rows import RowSet
 

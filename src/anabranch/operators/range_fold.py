@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from anabranch.operators.order import Int64s
+from anabranch.operators.arrays import Int64s
 from anabranch.operators.window_bounds import Ranges, Runs
 
 Float64s = npt.NDArray[np.float64]

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.exchange.partition_map import partition_of
+from anabranch.operators.arrays import Int64s, Rows32
 from anabranch.operators.match import Side
-from anabranch.operators.order import Int64s, Rows32, combine_hashes, order_by_hash
+from anabranch.operators.order import by_hash, combine_hashes
 from anabranch.operators.pairs import equal_pairs
 from anabranch.plan.layout import HASH, SEQUENCE
 from anabranch.plan.local_plan import LocalNode
@@ -44,7 +45,7 @@ class RowSet:
         """Bring rows into the order of their routing hash."""
         hashes, times = int64s(batch, HASH), int64s(batch, time)
         sequence = int64s(batch, SEQUENCE) if SEQUENCE in batch.schema.names else None
-        order = order_by_hash(hashes, times, sequence)
+        _, order = by_hash(hashes, times, sequence)
         return cls(batch.take(pa.array(order)).replace_schema_metadata({_IN_ORDER: b""}))
 
     @classmethod
@@ -136,11 +137,11 @@ class RowSet:
         columns = [self.batch.column(name) for name in index]
         filled = [c.fill_null(0) if c.null_count else c for c in columns]  # filling nothing is slow, too
         hashes = combine_hashes([c.to_numpy(zero_copy_only=False) for c in filled])
-        order = order_by_hash(hashes, times)
+        hashes, order = by_hash(hashes, times)
         if any(c.null_count for c in columns):  # NULL equals nothing
             valid = np.logical_and.reduce([c.is_valid().to_numpy(zero_copy_only=False) for c in columns])
-            order = order[valid[order]]
-        return hashes[order], order
+            return hashes[valid[order]], order[valid[order]]
+        return hashes, order
 
 
 def int64s(batch: pa.RecordBatch, name: str) -> Int64s:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from anabranch.operators.arrays import Rows32
 from anabranch.operators.expressions import join_rows
-from anabranch.operators.order import Rows32
 from anabranch.operators.rows import RowSet, int64s
 from anabranch.plan.local_plan import JoinNode, LocalNode
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from anabranch.operators.aggregate_results import Accumulators, result_of, summaries_of
 from anabranch.operators.alive_results import Instants, fold_alive
+from anabranch.operators.arrays import Int64s
 from anabranch.operators.expressions import filter_rows, project
 from anabranch.operators.final_rows import CHUNK_ROWS, FinalRows, time_range
 from anabranch.operators.gathered_groups import (
@@ -28,7 +29,6 @@ from anabranch.operators.gathered_groups import (
     gather_newest,
     shared_hashes,
 )
-from anabranch.operators.order import Int64s
 from anabranch.operators.partial_aggregate import Summary
 from anabranch.operators.window_bounds import Ranges, window_bounds
 from anabranch.operators.window_grouping import WindowGrouping

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from anabranch.operators.arrays import Int64s
 from anabranch.operators.column_codes import Flags
 from anabranch.operators.match import _lower_bound
-from anabranch.operators.order import Int64s
 from anabranch.operators.rows import RowSet, int64s
 from anabranch.plan.layout import HASH, TIME
 

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.exchange.partition_map import PARTITIONS
+from anabranch.operators.arrays import Rows32
 from anabranch.operators.expressions import filter_rows, project
 from anabranch.operators.joined_results import result_rows
 from anabranch.operators.match import match
-from anabranch.operators.order import Rows32
 from anabranch.operators.partition_counts import partition_counts
 from anabranch.operators.picked import Picked
 from anabranch.operators.rows import RowSet, concat_rows

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from anabranch.exchange.partition_map import PARTITIONS, PartitionMap, partition_of
 from anabranch.language.flow import bind_query
-from anabranch.operators.order import Int64s
+from anabranch.operators.arrays import Int64s
 from anabranch.plan.logical import Column, Query, Stream
 
 SITES = 8

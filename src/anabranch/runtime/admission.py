@@ -19,7 +19,7 @@ import pyarrow as pa
 from anabranch.adapt.site_budgets import RowBudget
 from anabranch.adapt.skew_buffer import SkewBuffer
 from anabranch.exchange.partition_map import PARTITIONS, partition_of
-from anabranch.operators.order import Int64s
+from anabranch.operators.arrays import Int64s
 from anabranch.operators.rows import RowSet, concat_rows, int64s
 from anabranch.plan.layout import HASH, TIME, Layout
 from anabranch.state.block import BlockMeta

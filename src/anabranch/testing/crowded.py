@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from anabranch.exchange.partition_map import PARTITIONS, partition_of
-from anabranch.operators.order import Int64s
+from anabranch.operators.arrays import Int64s
 from anabranch.testing.spark_hash import xxhash64_longs
 from anabranch.testing.stream_files import Clock, Workload, utc_times, write_stream
 

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from anabranch.exchange.partition_map import PARTITION_BITS
 from anabranch.language.flow import bind_query
 from anabranch.operators import alive_results, joined_results, window_aggregate
+from anabranch.operators.arrays import Int64s
 from anabranch.operators.group_hash import group_hashes
-from anabranch.operators.order import Int64s
 from anabranch.plan.logical import Query, Stream
 from anabranch.runtime.settings import Settings
 from anabranch.runtime.sinks import MemorySink

@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 import sqlglot
 import xxhash
 
+from anabranch.operators.arrays import Int64s
 from anabranch.operators.arrow_types import arrow_type
-from anabranch.operators.order import Int64s, combine_hashes
+from anabranch.operators.order import combine_hashes
 from anabranch.plan.layout import HASH, SEQUENCE, TIME, Input, Layout, is_wide
 from anabranch.plan.logical import Field, Stream
 from anabranch.runtime.letters import fullest_first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.operators.order import Int64s
+from anabranch.operators.arrays import Int64s
 
 _P1, _P2, _P3 = (np.uint64(p) for p in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
 _P4, _P5 = np.uint64(0x85EBCA77C2B2AE63), np.uint64(0x27D4EB2F165667C5)
