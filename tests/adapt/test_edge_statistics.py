@@ -83,6 +83,26 @@ def test_an_edge_unknown_here_is_taken_from_the_other_sites() -> None:
     assert found.selectivities[BC] == pytest.approx(0.02, rel=1e-3)
 
 
+def of_sites(*pairs: float) -> list[float]:
+    """The selectivity of `ab` that each site works with, after it has found so many pairs of 50,000."""
+    statistics = EdgeStatistics()
+    for site, found in enumerate(pairs):
+        statistics.add(site, "q", report(ab=found))
+    return [known(statistics, site).selectivities[AB] for site in range(len(pairs))]
+
+
+def test_a_few_pairs_more_or_less_are_chance_and_all_sites_see_the_same() -> None:
+    together = sum(found := (20.0, 30.0, 25.0, 17.0, 33.0)) / (len(found) * 50_000)
+    assert of_sites(*found) == pytest.approx([together] * len(found), rel=0.01)
+
+
+def test_a_site_whose_streams_meet_otherwise_goes_by_its_own_pairs() -> None:
+    own = of_sites(30.0, 25.0, 35.0, 200.0)[3]
+    assert own == pytest.approx(200 / 50_000, rel=0.01)
+    rare = of_sites(300.0, 250.0, 350.0, 10.0)[3]
+    assert rare == pytest.approx(10 / 50_000, rel=0.06)
+
+
 def test_an_edge_unknown_everywhere_gives_each_row_one_partner() -> None:
     assert known(reported(report(state=500))).selectivities[BC] == pytest.approx(1 / 500)
 

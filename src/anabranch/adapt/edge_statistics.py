@@ -6,6 +6,7 @@ evidence. Rows in state are those of the last report.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,9 @@ rates that fall by 20 must not look 5 times too high after half a window of batc
 EDGE_DECAY = 0.5
 """Weight that samples of an edge keep at each new one: a sample has examined enough pairs to stand alone,
 and a selectivity that falls by 100 must not take 20 samples to be believed."""
+DOUBT = 3.0
+"""Standard deviations by which the pairs of a site must differ from what all sites found: a sample finds some
+dozens, and a fifth more or less of them would make one order look better than another."""
 UNKNOWN_PREDICATE = 1 / 3
 """Selectivity of a predicate nobody has tried yet, as System R had it."""
 
@@ -123,9 +127,14 @@ class EdgeStatistics:
         return JoinStatistics(rates, dict(windows_s), selectivities, rows, batch_s, float(sums.batches))
 
     def _selectivity(self, site: int, query: str, pair: References) -> float | None:
-        """As measured here, or else over all sites."""
+        """As measured over all sites, or here where it stands out of chance."""
         sites = self._queries[query]
-        return _ratio([sites[site]], pair) or _ratio(sites.values(), pair)
+        own, everywhere = _ratio([sites[site]], pair), _ratio(sites.values(), pair)
+        if own is None or everywhere is None:
+            return everywhere
+        expected = everywhere * sites[site].examined[pair]
+        apart = abs(sites[site].pairs[pair] - expected)
+        return own if apart > DOUBT * math.sqrt(expected + 1) else everywhere
 
     def to_json(self) -> dict[str, Any]:
         """Columns are named once per query: there is a row of numbers per site, in every manifest."""
