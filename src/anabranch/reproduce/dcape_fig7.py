@@ -27,7 +27,7 @@ from anabranch.sim.experiments.result import Result, Spread, Table, at_least, at
 OVERLOAD = 5.0
 KEEPS_UP = 1.0
 """Figure 8: arrivals that No-Adapt has worked off at the end, as in the paper."""
-SCALE = 300.0
+SCALE = 450.0
 """Rows for one of the paper's."""
 WINDOW_S, LENGTH_S = 120.0, 150.0
 SETTINGS = {
@@ -55,7 +55,7 @@ def spark_load() -> Load:
 @cache
 def falling_turns(*, quick: bool) -> dict[str, list[Measured]]:
     """Every setting on the same rows, in turns."""
-    load = falling_load(SCALE / 30 if quick else SCALE)
+    load = falling_load(SCALE / 45 if quick else SCALE)
     turns = [
         {name: measure(load, setting) for name, setting in SETTINGS.items()}
         for _ in range(1 if quick else REPEATS)

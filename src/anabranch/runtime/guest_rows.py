@@ -18,7 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.exchange.partition_map import PARTITIONS
+from anabranch.operators.partition_counts import partition_counts
 from anabranch.operators.rows import RowSet, concat_rows, rows_in
+from anabranch.plan.layout import HASH
 from anabranch.runtime.open_blocks import UNUSED_S, OpenBlock
 
 Key = tuple[Hashable, ...]
@@ -44,6 +46,8 @@ class _Gathered:
     """From the oldest batches to the newest."""
     rows_of: np.ndarray = field(default_factory=lambda: np.zeros(PARTITIONS, dtype=np.int64))
     """Rows by partition."""
+    arrived: RowSet | None = None
+    """Rows that arrived in the batch for which they were wanted last, with the orders they were probed in."""
 
     def has(self, blocks: Sequence[OpenBlock], mask: np.ndarray) -> bool:
         """Whether the rows of these blocks are there, and not much else."""
@@ -56,18 +60,27 @@ class _Gathered:
 
     def add(self, blocks: Sequence[OpenBlock], mask: np.ndarray) -> None:
         """Put rows of newer batches together with the others."""
-        latest = RowSet(_slices(blocks, mask))
+        latest = self._as_arrived(blocks, mask) or RowSet(_slices(blocks, mask))
         while self.sets and len(self.sets[-1]) < min(GROWTH * len(latest), ENOUGH - len(latest)):
             latest = RowSet(concat_rows([self.sets.pop().batch, latest.batch]))
         self.sets.append(latest)
         self.rows_of += _rows_of(blocks, mask)
         self.last = max(block.meta.last_batch for block in blocks)
 
+    def _as_arrived(self, blocks: Sequence[OpenBlock], mask: np.ndarray) -> RowSet | None:
+        """The rows of these blocks, if they are those that arrived last and are still at hand."""
+        if self.arrived is None or any(block.meta.batch != self.asked for block in blocks):
+            return None
+        counts = partition_counts(self.arrived.int64s(HASH))
+        return self.arrived if (counts == _rows_of(blocks, mask)).all() else None
+
 
 _gathered: dict[Key, _Gathered] = {}
 
 
-def gather(key: Key, blocks: Sequence[OpenBlock], mask: np.ndarray, batch: int) -> list[RowSet]:
+def gather(
+    key: Key, blocks: Sequence[OpenBlock], mask: np.ndarray, batch: int, arrived: RowSet | None = None
+) -> list[RowSet]:
     """Rows of a stream in some partitions, from all of the blocks.
 
     Parameters
@@ -79,13 +92,15 @@ def gather(key: Key, blocks: Sequence[OpenBlock], mask: np.ndarray, batch: int) 
         The partitions.
     batch
         The batch for which they are wanted.
+    arrived
+        Rows of the same partitions that arrive in that batch, and will be in newer blocks afterwards.
     """
     known = _gathered.setdefault(key, _Gathered())
     if not known.has([block for block in blocks if block.meta.batch <= known.last], mask):
         known = _gathered[key] = _Gathered()
-    known.asked, known.asked_s = batch, time.monotonic()
     if newer := [block for block in blocks if block.meta.batch > known.last]:
         known.add(newer, mask)
+    known.asked, known.asked_s, known.arrived = batch, time.monotonic(), arrived
     return [rows for rows in known.sets if len(rows)]
 
 

@@ -103,8 +103,8 @@ class TrackRun:
 
     def _states(self, spilled: Collection[int] = ()) -> States:
         """Row sets by state, of the partitions and batches that are the track's."""
-        leaves = {n.state for n in self._nodes if isinstance(n, LeafNode)}
-        own = sorted(leaves | join_states(self._work.plan))
+        leaves = {n.state: n.input for n in self._nodes if isinstance(n, LeafNode)}
+        own = sorted(leaves.keys() | join_states(self._work.plan))
         in_memory = self._mine.copy()
         in_memory[list(spilled)] = False
         states: States = {}
@@ -126,7 +126,8 @@ class TrackRun:
         for state, blocks in guests.items():
             whose = self._task.checkpoint, self._report.site, self._slot, self._task.slots
             key = *whose, state, self._work.partitions, self._work.until
-            sets = gather(key, blocks, self._mine, self._task.batch)
+            arrived = self._rows.get(leaves[state])
+            sets = gather(key, blocks, self._mine, self._task.batch, arrived)
             states.setdefault(state, []).extend(sets)
         return states
 
