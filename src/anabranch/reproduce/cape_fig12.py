@@ -21,7 +21,7 @@ from anabranch.reproduce.cape_streams import NEW_PLAN, OLD_PLAN, SET_1, SET_3, A
 from anabranch.sim.experiments.picture import Chart, draw
 from anabranch.sim.experiments.result import Check, Result, Spread, Table, at_most, between
 
-SECOND = 0.1
+SECOND = 0.05
 """T_MS does not depend on it, T_PT is proportional to it: chosen so that they cross inside the sweep
 (docs/experiments/cape.md)."""
 ROWS = 20.0

@@ -48,7 +48,7 @@ class Scale:
     per_window: int
 
 
-SCALES = {"low": Scale(LOW, 500.0, 1.0, 0.25, 8), "high": Scale(HIGH, 500.0, 4.0, 0.5, 64)}
+SCALES = {"low": Scale(LOW, 500.0, 1.0, 0.25, 8), "high": Scale(HIGH, 500.0, 4.0, 0.5, 96)}
 MS, PT, NEW, OLD = "moving state", "parallel track", "new plan", "old plan"
 
 
