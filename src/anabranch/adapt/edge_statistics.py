@@ -116,23 +116,28 @@ class EdgeStatistics:
         if sums is None or sums.seconds <= 0:
             return None
         rates = {alias: sums.rows.get(alias, 0.0) / sums.seconds for alias in graph.aliases}
+        found = {pair: self._selectivity(site, query, pair) for pair in edges_of(graph)}
         selectivities = {
-            pair: self._selectivity(site, query, pair)
-            or _neutral(graph, pair, [sums.state_rows.get(alias, 0.0) for alias in pair])
-            for pair in edges_of(graph)
+            pair: measured[0]
+            if measured is not None
+            else _neutral(graph, pair, [sums.state_rows.get(alias, 0.0) for alias in pair])
+            for pair, measured in found.items()
         }
+        doubts = {pair: measured[1] for pair, measured in found.items() if measured is not None}
         rows = {alias: sums.state_rows[alias] for alias in graph.aliases if alias in sums.state_rows}
         weight = (1 - self._decay**sums.batches) / (1 - self._decay) if self._decay < 1 else sums.batches
         batch_s = sums.seconds / weight if sums.batches else 0.0
-        return JoinStatistics(rates, dict(windows_s), selectivities, rows, batch_s, float(sums.batches))
+        return JoinStatistics(
+            rates, dict(windows_s), selectivities, rows, batch_s, float(sums.batches), doubts
+        )
 
-    def _selectivity(self, site: int, query: str, pair: References) -> float | None:
-        """As measured over all sites, or here where it stands out of chance."""
+    def _selectivity(self, site: int, query: str, pair: References) -> tuple[float, float] | None:
+        """With its error; as measured over all sites, or here where that stands out of chance."""
         sites = self._queries[query]
         own, everywhere = _ratio([sites[site]], pair), _ratio(sites.values(), pair)
         if own is None or everywhere is None:
             return everywhere
-        expected = everywhere * sites[site].examined[pair]
+        expected = everywhere[0] * sites[site].examined[pair]
         apart = abs(sites[site].pairs[pair] - expected)
         return own if apart > DOUBT * math.sqrt(expected + 1) else everywhere
 
@@ -147,18 +152,20 @@ class EdgeStatistics:
         return statistics
 
 
-def _ratio(all_sums: Iterable[_Sums], pair: References) -> float | None:
-    """Pairs found of pairs possible; half a pair more than seen, because none seen does not mean none.
+def _ratio(all_sums: Iterable[_Sums], pair: References) -> tuple[float, float] | None:
+    """Pairs found of pairs possible, and the standard error of that.
+
+    Half a pair more than seen, because none seen does not mean none.
 
     >>> sums = _Sums(examined={frozenset("ab"): 999.0}, pairs={frozenset("ab"): 0.0})
     >>> _ratio([sums], frozenset("ab"))
-    0.0005
+    (0.0005, 0.001)
     """
     known = [sums for sums in all_sums if sums.examined.get(pair, 0.0) > 0]
     if not known:
         return None
     pairs, examined = sum(s.pairs[pair] for s in known), sum(s.examined[pair] for s in known)
-    return min(1.0, (pairs + 0.5) / (examined + 1.0))
+    return min(1.0, (pairs + 0.5) / (examined + 1.0)), math.sqrt(pairs + 1) / (examined + 1.0)
 
 
 def _neutral(graph: JoinGraph, pair: References, rows: list[float]) -> float:

@@ -242,9 +242,9 @@ class _Evaluation:
             (find(self._estimates, self._costs) for find in (best_plan, best_probe)),
             key=lambda rated: rated.cost.seconds,
         )
-        if not self._saves(best.cost.seconds):
+        if not self._saves(best.plan):
             return replace(memory, wanted=None, streak=0), None
-        holds = memory.wanted is not None and self._saves(self._seconds(parse_plan(memory.wanted)))
+        holds = memory.wanted is not None and self._saves(parse_plan(memory.wanted))
         memory = replace(memory, wanted=str(best.plan), streak=memory.streak + 1 if holds else 1)
         if memory.streak < self._settings.consecutive << memory.caution:
             return memory, None
@@ -342,8 +342,13 @@ class _Evaluation:
             return self._settings.unbounded_horizon_s
         return self._settings.horizon_windows * window
 
-    def _saves(self, seconds: float) -> bool:
-        return self._now > 0 and (self._now - seconds) / self._now >= self._settings.threshold
+    def _saves(self, plan: Plan) -> bool:
+        """Whether a plan is clearly cheaper, by more than samples may err."""
+        if self._now <= 0 or (self._now - self._seconds(plan)) / self._now < self._settings.threshold:
+            return False
+        low, high = (Estimates(self._view.graph, self._view.statistics.doubted(errors)) for errors in (-1, 1))
+        old, new = plan_cost(self._plan, low, self._costs), plan_cost(plan, high, self._costs)
+        return new.seconds < old.seconds
 
     def _whole(self, plan: Plan) -> float:
         """All that a plan takes, as it is observed: visits to blocks too, which any plan makes."""

@@ -46,6 +46,8 @@ class JoinStatistics:
         Event time from batch to batch; 0 where it is not known.
     batches
         Batches that were seen so far: a state has no more blocks than that.
+    doubts
+        Standard errors of selectivities that come from samples.
     """
 
     rates: Mapping[str, float]
@@ -54,6 +56,20 @@ class JoinStatistics:
     state_rows: Mapping[str, float] = field(default_factory=dict)
     batch_s: float = 0.0
     batches: float = math.inf
+    doubts: Mapping[References, float] = field(default_factory=dict)
+
+    def doubted(self, errors: float) -> JoinStatistics:
+        """The same with every selectivity so many standard errors higher.
+
+        >>> known = JoinStatistics({}, {}, {frozenset("ab"): 0.5}, doubts={frozenset("ab"): 0.1})
+        >>> known.doubted(-1).selectivities[frozenset("ab")]
+        0.4
+        """
+        changed = {
+            pair: min(1.0, max(LEAST_SELECTIVITY, found + errors * self.doubts.get(pair, 0.0)))
+            for pair, found in self.selectivities.items()
+        }
+        return replace(self, selectivities=changed)
 
     def rows_of(self, alias: str) -> float:
         """|S_A| = λ_A W (section 5.1), unless the rows were counted."""
