@@ -103,6 +103,13 @@ def test_a_site_whose_streams_meet_otherwise_goes_by_its_own_pairs() -> None:
     assert rare == pytest.approx(10 / 50_000, rel=0.06)
 
 
+def test_doubt_shrinks_with_the_pairs_that_were_found() -> None:
+    few, many = (known(reported(report(ab=found))) for found in (24.0, 2500.0))
+    assert few.doubts[AB] / few.selectivities[AB] == pytest.approx(1 / 5, rel=0.05)
+    assert many.doubts[AB] / many.selectivities[AB] == pytest.approx(1 / 50, rel=0.05)
+    assert BC not in few.doubts, "nothing was measured there"
+
+
 def test_an_edge_unknown_everywhere_gives_each_row_one_partner() -> None:
     assert known(reported(report(state=500))).selectivities[BC] == pytest.approx(1 / 500)
 

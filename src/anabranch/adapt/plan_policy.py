@@ -38,6 +38,8 @@ LEARN = 0.3
 """Weight of the latest evaluation in what a predicted second turns out to take."""
 HARM = 0.1
 """Share by which a query must have become dearer to send it back to its old plan."""
+DOUBT = 2.0
+"""Standard errors by which a sampled selectivity may be off."""
 FEWEST_REFERENCES = 3
 """Two references have one plan."""
 
@@ -343,12 +345,20 @@ class _Evaluation:
         return self._settings.horizon_windows * window
 
     def _saves(self, plan: Plan) -> bool:
-        """Whether a plan is clearly cheaper, by more than samples may err."""
+        """Whether a plan is clearly cheaper, even if a sample has erred in one of the selectivities."""
         if self._now <= 0 or (self._now - self._seconds(plan)) / self._now < self._settings.threshold:
             return False
-        low, high = (Estimates(self._view.graph, self._view.statistics.doubted(errors)) for errors in (-1, 1))
-        old, new = plan_cost(self._plan, low, self._costs), plan_cost(plan, high, self._costs)
-        return new.seconds < old.seconds
+        known = self._view.statistics
+        return all(
+            self._is_cheaper(plan, known.doubted(pair, errors))
+            for pair in known.doubts
+            for errors in (-DOUBT, DOUBT)
+        )
+
+    def _is_cheaper(self, plan: Plan, known: JoinStatistics) -> bool:
+        estimates = Estimates(self._view.graph, known)
+        new, old = (plan_cost(p, estimates, self._costs).seconds for p in (plan, self._plan))
+        return new < old
 
     def _whole(self, plan: Plan) -> float:
         """All that a plan takes, as it is observed: visits to blocks too, which any plan makes."""

@@ -58,18 +58,16 @@ class JoinStatistics:
     batches: float = math.inf
     doubts: Mapping[References, float] = field(default_factory=dict)
 
-    def doubted(self, errors: float) -> JoinStatistics:
-        """The same with every selectivity so many standard errors higher.
+    def doubted(self, pair: References, errors: float) -> JoinStatistics:
+        """The same with one selectivity so many standard errors higher.
 
         >>> known = JoinStatistics({}, {}, {frozenset("ab"): 0.5}, doubts={frozenset("ab"): 0.1})
-        >>> known.doubted(-1).selectivities[frozenset("ab")]
+        >>> known.doubted(frozenset("ab"), -1).selectivities[frozenset("ab")]
         0.4
         """
-        changed = {
-            pair: min(1.0, max(LEAST_SELECTIVITY, found + errors * self.doubts.get(pair, 0.0)))
-            for pair, found in self.selectivities.items()
-        }
-        return replace(self, selectivities=changed)
+        found = self.selectivities[pair] + errors * self.doubts[pair]
+        within = min(1.0, max(LEAST_SELECTIVITY, found))
+        return replace(self, selectivities={**self.selectivities, pair: within})
 
     def rows_of(self, alias: str) -> float:
         """|S_A| = λ_A W (section 5.1), unless the rows were counted."""
