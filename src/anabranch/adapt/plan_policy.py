@@ -246,7 +246,8 @@ class _Evaluation:
         )
         if not self._saves(best.plan):
             return replace(memory, wanted=None, streak=0), None
-        holds = memory.wanted is not None and self._saves(parse_plan(memory.wanted))
+        wanted = memory.wanted
+        holds = wanted == str(best.plan) or (wanted is not None and self._saves(parse_plan(wanted)))
         memory = replace(memory, wanted=str(best.plan), streak=memory.streak + 1 if holds else 1)
         if memory.streak < self._settings.consecutive << memory.caution:
             return memory, None
