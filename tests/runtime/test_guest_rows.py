@@ -107,12 +107,12 @@ def test_nothing_is_put_together_twice() -> None:
     assert merged is first, "the rows are the same, although in another file"
 
 
-def test_rows_that_arrived_in_the_batch_before_are_at_hand() -> None:
-    old, new = block(1), block(7)
-    gather(KEY, [old], EVERYTHING, 7, new.rows)
-    sets = gather(KEY, [old, block(7)], EVERYTHING, 8)
-    assert times_of(sets) == [1, 7]
-    assert guest_rows._gathered[KEY].last == 7
+def test_rows_that_arrived_in_the_batch_before_are_used_with_their_orders() -> None:
+    old, arrived = block(*[1] * 9), block(7, 7, 7)
+    gather(KEY, [old], EVERYTHING, 7, arrived.rows)
+    earlier, latest = gather(KEY, [old, block(7, 7, 7)], EVERYTHING, 8)
+    assert latest is arrived.rows
+    assert len(earlier) == 9
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,6 @@ def test_rows_that_arrived_are_not_taken_for_others(written: OpenBlock) -> None:
     old, arrived = block(1), block(7, 7)
     gather(KEY, [old], EVERYTHING, 7, arrived.rows)
     assert times_of(gather(KEY, [old, written], EVERYTHING, 8)) == times_of([old.rows, written.rows])
-
-
-def test_rows_that_arrived_keep_their_orders() -> None:
-    old, arrived = block(1), block(7, 7, 7)
-    gather(KEY, [old], EVERYTHING, 7, arrived.rows)
-    known = guest_rows._gathered[KEY]
-    assert known._as_arrived([block(7, 7, 7)], EVERYTHING) is arrived.rows
 
 
 def test_rows_of_other_partitions_are_left_out() -> None:
