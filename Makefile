@@ -5,7 +5,7 @@ READY := $(VENV)/.ready
 CODE := src tests $(wildcard benchmarks examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format unit test-slow bench clean
+.PHONY: help setup demo test lint format unit test-object test-slow bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,10 @@ unit: $(READY)
 format: $(READY) ## Rewrite the code in the house style
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
+
+test-object: $(READY) ## The local tests again, with checkpoints in an object store
+	ANABRANCH_STORAGE=object $(BIN)/pytest -n 2 --dist loadfile -m "not slow and not spark and not cluster" \
+		tests/state tests/engine tests/reliability $(ARGS)
 
 test-slow: $(READY) ## The tests that take longer than a minute each
 	HYPOTHESIS_PROFILE=long $(BIN)/pytest -m slow $(ARGS)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.storages import CHOSEN, forget_stores, local_runs_over
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -28,6 +30,19 @@ settings.register_profile(
     "long", max_examples=5_000, deadline=None, print_blob=True, suppress_health_check=_SLOW_DATA
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _chosen_storage() -> Iterator[None]:
+    """Local sessions run over the storage that `ANABRANCH_STORAGE` names."""
+    with local_runs_over(CHOSEN):
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_stores_left() -> Iterator[None]:
+    yield
+    forget_stores()
 
 
 @pytest.fixture(scope="session")

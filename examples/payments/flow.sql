@@ -1,4 +1,9 @@
--- Orders and the payments for them; a customer who pays too little within ten minutes is reported.
+-- Orders and the payments for them. A payment that is too small is reported if it comes at most an hour after
+-- its order: an order waits an hour for payments. A payment waits ten minutes for its order, should it come first.
+--
+--   payment is        10 min before       its order             60 min after
+--                     ├───────────────────────┼───────────────────────┤
+--                       payments [RANGE 10 M]     orders [RANGE 1 H]
 CREATE STREAM orders (id BIGINT, customer BIGINT, amount DOUBLE, ts TIMESTAMP)
   FROM parquet 'data/orders' OPTIONS (maxFilesPerTrigger = 1)
   TIME ts LATENESS 5 SECONDS;

@@ -24,7 +24,7 @@ def main() -> None:
            WHERE o.id = p.order_id AND p.paid < o.amount""",
         sink=ab.parquet(here / "out/underpaid-python"),
     )
-    print(session.explain("underpaid"))
+    session.explain("underpaid")
     run = session.start(availableNow=True)
     run.awaitTermination()
     print(f"batches: {run.lastProgress['batchId'] + 1}")

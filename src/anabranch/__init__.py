@@ -1,24 +1,53 @@
 """Continuous queries on Spark that adapt while they run, and never change their answer."""
 
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from anabranch.errors import AnabranchError, ConfigError, QueryError, SinkError, StateError
+    from anabranch.adapt.events import Event, EventKind
+    from anabranch.engine.listener import Listener
+    from anabranch.engine.progress import Progress
+    from anabranch.engine.sinks.console_sink import console
+    from anabranch.engine.sinks.memory_sink import memory
+    from anabranch.engine.sinks.parquet_sink import parquet
+    from anabranch.engine.sinks.sink import ResultBatch, Sink
+    from anabranch.errors import AnabranchError, ConfigError, QueryError, RunError, SinkError, StateError
     from anabranch.language.flow import parse_flow
-    from anabranch.runtime.run import Run
-    from anabranch.runtime.session import Session
-    from anabranch.runtime.sinks import console, memory, parquet
-    from anabranch.runtime.spark_session import spark_session
+    from anabranch.spark.run import Run
+    from anabranch.spark.session import Session
+    from anabranch.spark.spark_session import spark_session
+    from anabranch.state.errors import (
+        CheckpointInUseError,
+        CorruptionError,
+        FencedError,
+        InvalidNameError,
+        ManifestConflict,
+        UnsupportedVersionError,
+    )
 
 __all__ = [
     "AnabranchError",
+    "CheckpointInUseError",
     "ConfigError",
+    "CorruptionError",
+    "Event",
+    "EventKind",
+    "FencedError",
+    "InvalidNameError",
+    "Listener",
+    "ManifestConflict",
+    "Progress",
     "QueryError",
+    "ResultBatch",
     "Run",
+    "RunError",
     "Session",
+    "Sink",
     "SinkError",
     "StateError",
+    "UnsupportedVersionError",
+    "__version__",
     "console",
     "memory",
     "parquet",
@@ -26,14 +55,31 @@ __all__ = [
     "spark_session",
 ]
 
+try:
+    __version__ = version("anabranch")
+except PackageNotFoundError:  # a checkout that is not installed
+    __version__ = "0+unknown"
+
 _HOMES = {
-    "Run": "runtime.run",
-    "Session": "runtime.session",
-    "console": "runtime.sinks",
-    "memory": "runtime.sinks",
-    "parquet": "runtime.sinks",
+    "CheckpointInUseError": "state.errors",
+    "CorruptionError": "state.errors",
+    "FencedError": "state.errors",
+    "InvalidNameError": "state.errors",
+    "ManifestConflict": "state.errors",
+    "UnsupportedVersionError": "state.errors",
+    "Event": "adapt.events",
+    "EventKind": "adapt.events",
+    "Listener": "engine.listener",
+    "Progress": "engine.progress",
+    "ResultBatch": "engine.sinks.sink",
+    "Run": "spark.run",
+    "Session": "spark.session",
+    "Sink": "engine.sinks.sink",
+    "console": "engine.sinks.console_sink",
+    "memory": "engine.sinks.memory_sink",
+    "parquet": "engine.sinks.parquet_sink",
     "parse_flow": "language.flow",
-    "spark_session": "runtime.spark_session",
+    "spark_session": "spark.spark_session",
 }
 
 
@@ -42,3 +88,8 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
+
+
+def __dir__() -> list[str]:
+    """What notebooks complete: also what is not loaded yet."""
+    return sorted({*globals(), *__all__})

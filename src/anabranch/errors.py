@@ -72,3 +72,7 @@ class QueryError(AnabranchError):
 
 class SinkError(AnabranchError):
     """Results cannot be written where the user wants them."""
+
+
+class RunError(AnabranchError):
+    """A run stopped because of a failure outside the queries; the state is at the last commit."""

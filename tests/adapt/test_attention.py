@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from anabranch.adapt.attention import ENOUGH, RAREST, SOONEST, Attention, Rate
+from anabranch.adapt.plans.sampling_schedule import ENOUGH, RAREST, SOONEST, Attention, Rate
 
 
 def _looks(

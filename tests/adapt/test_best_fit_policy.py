@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from anabranch.adapt.balance.best_fit_policy import BestFitPolicy
+from anabranch.adapt.balance.packing import fluid_level, longest_first
+from anabranch.adapt.balance.policy import Thresholds
+from anabranch.adapt.balance.proposal import Move
+from anabranch.adapt.measures.statistics import sum_by_site
+from anabranch.sim.workload import zipf
 from tests.adapt.batches import packing_bound
 from tests.adapt.views import moves_of, view_of
-
-from anabranch.adapt.best_fit_policy import BestFitPolicy
-from anabranch.adapt.packing import fluid_level, longest_first
-from anabranch.adapt.policy import Thresholds
-from anabranch.adapt.proposal import Move
-from anabranch.adapt.statistics import sum_by_site
-from anabranch.sim.workload import zipf
 
 KEEN = Thresholds(1.1, 0.9)
 

@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.adapt.batches import BatchDriver
 
-from anabranch.adapt.controller import Controller, Phase
-from anabranch.adapt.controller_settings import ControllerSettings
+from anabranch.adapt.balance.controller import Controller, Phase
+from anabranch.adapt.balance.controller_settings import ControllerSettings
+from anabranch.adapt.balance.hybrid_policy import HybridPolicy
+from anabranch.adapt.balance.load_policy import LoadPolicy
+from anabranch.adapt.balance.policy import Thresholds
+from anabranch.adapt.balance.proposal import Move, PolicyName, Proposal
 from anabranch.adapt.events import EventKind
-from anabranch.adapt.hybrid_policy import HybridPolicy
-from anabranch.adapt.load_policy import LoadPolicy
-from anabranch.adapt.policy import Thresholds
-from anabranch.adapt.proposal import Move, PolicyName, Proposal
-from anabranch.adapt.statistics import Statistics
-from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
+from anabranch.adapt.measures.statistics import Statistics
+from anabranch.exchange.address import PARTITIONS
+from anabranch.exchange.partition_map import PartitionMap
 from anabranch.sim.workload import uniform, zipf
+from tests.adapt.batches import BatchDriver
 
 
 def default() -> Controller:
@@ -37,13 +38,12 @@ def test_a_shifting_zipf_load_is_balanced_again_within_five_batches(seed):
     assert driver.undone_within(10) == 0
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.05, 0.1])
-def test_a_uniform_load_is_left_alone_however_noisy_the_measurements(noise):
-    driver = BatchDriver(default(), noise=noise)
+@pytest.mark.parametrize("noise", [0.0, 0.05, 0.1, 0.2, 0.4])
+@pytest.mark.parametrize("rows", [2_000, 50_000])
+def test_a_uniform_load_is_left_alone_however_noisy_the_measurements(noise, rows):
+    driver = BatchDriver(default(), noise=noise, rows=rows)
     driver.run(uniform(PARTITIONS), 60)
-    assert len(driver.moves) <= 6
-    assert driver.undone_within(10) == 0
-    assert np.mean(driver.ratios[-20:]) <= 1.06
+    assert not driver.moves
 
 
 def test_a_steady_skew_is_packed_once_and_then_left_alone():
@@ -78,7 +78,7 @@ def test_a_load_that_drifts_is_followed_and_not_taken_for_moves_that_do_not_pay(
         for step in range(1, batches + 1):
             driver.run(before + (after - before) * step / batches, 1)
     assert EventKind.PAUSED not in driver.kinds
-    assert np.mean(driver.ratios[10:]) <= 1.12
+    assert np.mean(driver.ratios[10:]) <= 1.15
 
 
 class Meddler:
@@ -86,7 +86,9 @@ class Meddler:
 
     def propose(self, view, thresholds: Thresholds):
         del thresholds
-        busiest, idlest = int(view.load_of_sites().argmax()), int(view.load_of_sites().argmin())
+        order = np.argsort(view.load_of_sites())
+        busiest = int(order[-1])
+        idlest = next(int(s) for s in order if len(view.partitions_of(int(s))))
         own = [p for p in view.partitions_of(idlest) if view.may_move(int(p), busiest)]
         return tuple(
             Proposal(Move(int(p), idlest, busiest), PolicyName.LOAD, "because", expected=0.5) for p in own[:8]
@@ -94,10 +96,17 @@ class Meddler:
 
 
 def test_a_policy_that_makes_things_worse_is_noticed_and_stopped():
-    driver = BatchDriver(Controller(Meddler()))
+    driver = BatchDriver(Controller(Meddler(), ControllerSettings(worth=None)))
     driver.run(uniform(PARTITIONS), 40)
     assert EventKind.PAUSED in driver.kinds
     assert len({at for at, _ in driver.moves}) <= 12
+
+
+def test_moves_that_a_policy_proposes_for_no_gain_are_not_made():
+    driver = BatchDriver(Controller(Meddler()))
+    driver.run(uniform(PARTITIONS), 20)
+    assert not driver.moves
+    assert driver.kinds == [EventKind.LEFT_ALONE], "which is told once"
 
 
 def test_proposals_are_refused_with_a_reason():
@@ -121,13 +130,14 @@ def test_proposals_are_refused_with_a_reason():
 
 def test_events_tell_expected_and_observed_benefit():
     driver = BatchDriver(default())
-    step = driver.step(zipf(PARTITIONS, keys=20_000, seed=1), {})
-    accepted = next(e for e in step.events if e.kind is EventKind.MOVE_ACCEPTED)
-    assert "common level" in accepted.message
-    driver.step(zipf(PARTITIONS, keys=20_000, seed=1), {})
-    step = driver.step(zipf(PARTITIONS, keys=20_000, seed=1), {})
-    assert EventKind.BENEFIT_OBSERVED in driver.kinds
-    json.dumps([e.to_json() for e in step.events])
+    steps = [driver.step(zipf(PARTITIONS, keys=20_000, seed=1), {}) for _ in range(8)]
+    events = [e for step in steps for e in step.events]
+    accepted = [e for e in events if e.kind is EventKind.MOVE_ACCEPTED]
+    assert "common level" in accepted[0].message
+    observed = next(e for e in events if e.kind is EventKind.BENEFIT_OBSERVED)
+    assert observed.batch >= accepted[-1].batch + 3, "one batch says little"
+    assert observed.data["observed"] > 0
+    json.dumps([e.to_json() for e in events])
 
 
 def test_ordered_moves_change_the_map_when_they_have_finished():

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.adapt.edge_statistics import EdgeReport, EdgeSample, EdgeStatistics
-from anabranch.plan.estimates import JoinStatistics
+from anabranch.adapt.plans.edge_statistics import EdgeReport, EdgeSample, EdgeStatistics
+from anabranch.plan.cost.estimates import JoinStatistics
 from anabranch.plan.graph import JoinGraph
 
 GRAPH = JoinGraph(("a", "b", "c"), (frozenset("ab"), frozenset("bc")), ())

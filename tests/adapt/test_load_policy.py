@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.adapt.views import moves_of, view_of
 
-from anabranch.adapt.load_policy import LoadPolicy
-from anabranch.adapt.policy import Thresholds
-from anabranch.adapt.proposal import Move
+from anabranch.adapt.balance.load_policy import LoadPolicy
+from anabranch.adapt.balance.policy import Thresholds
+from anabranch.adapt.balance.proposal import Move
+from tests.adapt.views import moves_of, view_of
 
 PUBLISHED = Thresholds(1.2, 0.9)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.adapt.views import moves_of, view_of
 
-from anabranch.adapt.hybrid_policy import HybridPolicy
-from anabranch.adapt.memory_policy import MemoryPolicy
-from anabranch.adapt.policy import Thresholds
-from anabranch.adapt.proposal import Move, PolicyName
+from anabranch.adapt.balance.hybrid_policy import HybridPolicy
+from anabranch.adapt.balance.policy import Thresholds
+from anabranch.adapt.balance.proposal import Move, PolicyName
+from anabranch.adapt.memory.memory_policy import MemoryPolicy
+from tests.adapt.views import moves_of, view_of
 
 PUBLISHED = Thresholds(1.2, 0.9)
 

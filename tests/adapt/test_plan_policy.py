@@ -8,22 +8,22 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from tests.plan.statistics import graph, statistics
 
-from anabranch.adapt.edge_statistics import EdgeReport, EdgeSample, EdgeStatistics
-from anabranch.adapt.plan_memory import PlanPolicyState
-from anabranch.adapt.plan_outcome import PlanOutcome
-from anabranch.adapt.plan_policy import (
+from anabranch.adapt.plans.edge_statistics import EdgeReport, EdgeSample, EdgeStatistics
+from anabranch.adapt.plans.plan_memory import PlanPolicyState
+from anabranch.adapt.plans.plan_outcome import PlanOutcome
+from anabranch.adapt.plans.plan_policy import (
     PlanPolicySettings,
     PlanProposal,
     PlanView,
     propose_plans,
 )
-from anabranch.plan.cost import UnitCosts, plan_cost
-from anabranch.plan.estimates import Estimates, JoinStatistics, edges_of
-from anabranch.plan.migration_cost import Strategy, Wish
-from anabranch.plan.optimizer import best_plan
+from anabranch.plan.cost.estimates import Estimates, JoinStatistics, edges_of
+from anabranch.plan.cost.migration_cost import Strategy, Wish
+from anabranch.plan.cost.plan_cost import UnitCosts, plan_cost
+from anabranch.plan.search.optimizer import best_plan
 from anabranch.plan.tree import Plan, parse_plan
+from tests.plan.statistics import graph, statistics
 
 GRAPH = graph("abc", ["abc"])
 AB_FIRST, BC_FIRST = parse_plan("((a b) c)"), parse_plan("(a (b c))")

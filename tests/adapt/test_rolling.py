@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anabranch.adapt.rolling import Memory, RollingStatistics
-from anabranch.adapt.round_view import RoundView
-from anabranch.adapt.statistics import Flags, Floats, Statistics
+from anabranch.adapt.balance.round_view import RoundView
+from anabranch.adapt.measures.rolling import Memory, RollingStatistics
+from anabranch.adapt.measures.statistics import Flags, Floats, Statistics
 
 SITE_OF = np.repeat(np.arange(4), 2)
 ROWS = np.full(8, 10_000)

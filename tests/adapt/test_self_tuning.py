@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.adapt.cost_fit import CostFit
-from anabranch.adapt.damping import Damping
-from anabranch.adapt.observation import Outcome
-from anabranch.adapt.self_tuning import Effect, Tuning, TuningLimits, judge, relax, tune
-from anabranch.adapt.slowness import Slowness
-from anabranch.adapt.statistics import Statistics
+from anabranch.adapt.balance.damping import Damping
+from anabranch.adapt.balance.self_tuning import Effect, Tuning, TuningLimits, judge, relax, tune
+from anabranch.adapt.measures.cost_fit import CostFit
+from anabranch.adapt.measures.observation import Outcome
+from anabranch.adapt.measures.slowness import Slowness
+from anabranch.adapt.measures.statistics import Statistics
 
 LIMITS = TuningLimits()
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.adapt.site_budgets import PATIENCE, RowBudget, SiteRecord, plan_budgets
-from anabranch.adapt.statistics import Statistics
+from anabranch.adapt.measures.statistics import Statistics
+from anabranch.adapt.memory.site_budgets import PATIENCE, RowBudget, SiteRecord, plan_budgets
 
 K = 10_000
 SECOND = 100_000

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.adapt.skew_buffer import SkewBuffer, take_evenly
-from anabranch.adapt.statistics import sum_by_site
+from anabranch.adapt.measures.statistics import sum_by_site
+from anabranch.adapt.memory.skew_buffer import SkewBuffer, take_evenly
 
 waiting = st.lists(st.integers(0, 500), min_size=6, max_size=24)
 

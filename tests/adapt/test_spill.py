@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.adapt.spill import SiteSpill, SpillKind, SpillStep, plan_spill
+from anabranch.adapt.memory.spill import SiteSpill, SpillKind, SpillStep, plan_spill
 
 SIZES = [10] * 8
 

@@ -11,23 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.adapt.tracks import (
-    EVERY,
-    Migration,
-    Rebuild,
-    Track,
-    Tracks,
-    bits,
-    partitions_of,
-    track_events,
-)
-from anabranch.exchange.partition_map import PARTITIONS, PartitionMap
-from anabranch.plan.migration_cost import Strategy
+from anabranch.adapt.tracks.tracks import Migration, Rebuild, Track, Tracks, track_events
+from anabranch.exchange.address import PARTITIONS
+from anabranch.exchange.partition_map import PartitionMap
+from anabranch.exchange.partition_set import EVERY, PartitionSet, union
+from anabranch.plan.cost.migration_cost import Strategy
 
 MS, PT = Strategy.MOVING_STATE, Strategy.PARALLEL_TRACK
 AB_C, BC_A, AC_B = "((a b) c)", "((b c) a)", "((a c) b)"
 TWO = PartitionMap.even(2)
-LOW, HIGH = partitions_of(TWO, 0), partitions_of(TWO, 1)
+LOW, HIGH = TWO.partitions_of(0), TWO.partitions_of(1)
+FIRST = PartitionSet.of([0])
 START = Tracks({"q": (AB_C, AB_C)})
 MIXED = Tracks({"q": (AB_C, BC_A)})
 """Two sites with different plans."""
@@ -35,7 +29,7 @@ MIXED = Tracks({"q": (AB_C, BC_A)})
 
 def migrate(plan: str, strategy: Strategy, batch: int, *, site: int = 0) -> Callable[[Tracks], Tracks]:
     def change(tracks: Tracks) -> Tracks:
-        return tracks.migrated(Migration("q", site, plan, strategy), partitions_of(TWO, site), batch)
+        return tracks.migrated(Migration("q", site, plan, strategy), TWO.partitions_of(site), batch)
 
     return change
 
@@ -52,7 +46,7 @@ def run(tracks: Tracks) -> Tracks:
     return tracks.rebuilt()
 
 
-def lacking(states: str, *, since: int = 0, partitions: int = LOW) -> Rebuild:
+def lacking(states: str, *, since: int = 0, partitions: PartitionSet = LOW) -> Rebuild:
     return Rebuild("q", since, partitions, frozenset(states.split()))
 
 
@@ -162,15 +156,15 @@ def test_a_change_leaves_exactly(name: str) -> None:
 
 def test_only_the_partitions_that_move_are_rebuilt() -> None:
     few = TWO.moved({0: 1, 5: 1})
-    assert MIXED.moved(TWO, few, MS, 3).rebuilds == (lacking("b.c", partitions=bits([0, 5])),)
+    assert MIXED.moved(TWO, few, MS, 3).rebuilds == (lacking("b.c", partitions=PartitionSet.of([0, 5])),)
 
 
 def test_a_pending_rebuild_is_split_when_part_of_its_partitions_moves_on() -> None:
     pending = migrate(BC_A, MS, 3)(Tracks({"q": (AB_C, AC_B)}))
     moved = pending.moved(TWO, TWO.moved({0: 1}), MS, 3)
     assert set(moved.rebuilds) == {
-        lacking("b.c", partitions=LOW & ~1),
-        lacking("a.c", partitions=1),
+        lacking("b.c", partitions=LOW - FIRST),
+        lacking("a.c", partitions=FIRST),
     }
 
 
@@ -183,7 +177,7 @@ def test_a_new_site_takes_the_plan_of_the_first_partition_it_gets() -> None:
     for rebuild in grown.rebuilds:
         (states,) = rebuild.states
         for p in range(PARTITIONS):
-            if rebuild.partitions >> p & 1:
+            if p in rebuild.partitions:
                 assert (
                     states
                     in {"((a b) c)": "a.b", "((b c) a)": "b.c"}[grown.plans["q"][four.site_of_partition[p]]]
@@ -200,9 +194,9 @@ def test_fewer_sites_take_the_ending_tracks_of_those_that_go(strategy: Strategy)
     shrunk = tracks.moved(all_at_3, all_at_3.rescaled(2), strategy, 4)
     assert {t.site for t in shrunk.ending} <= {0, 1}
     assert len(shrunk.plans["q"]) == 2
-    covered = sum(t.partitions for t in shrunk.ending if t.until == 3)
-    gone = partitions_of(four, 3)
-    assert covered == EVERY & ~gone, "nothing of what was ending is lost"
+    covered = union(t.partitions for t in shrunk.ending if t.until == 3)
+    gone = four.partitions_of(3)
+    assert covered == EVERY - gone, "nothing of what was ending is lost"
 
 
 def test_an_ended_track_is_told_apart_from_those_that_go_on() -> None:
@@ -217,8 +211,8 @@ def test_a_track_sees_only_its_own_rows_where_an_older_one_still_works() -> None
     tracks = START.moved(TWO, TWO.moved({0: 1}), PT, 3)
     tracks = replace(tracks, began={"q": {3: EVERY}})
     (part, shared), (rest, alone) = tracks.split(Track("q", AB_C, 1, EVERY, 3))
-    assert (part.partitions, shared) == (1, True)
-    assert (rest.partitions, alone) == (EVERY & ~1, False)
+    assert (part.partitions, shared) == (FIRST, True)
+    assert (rest.partitions, alone) == (EVERY - FIRST, False)
 
 
 def test_a_removed_query_leaves_nothing_behind_and_a_new_one_starts_with_its_plan() -> None:
@@ -277,12 +271,12 @@ def check(tracks: Tracks, at: PartitionMap, forgotten: int) -> None:
     for query, plans in tracks.plans.items():
         assert len(plans) == at.sites
         intervals: list[list[tuple[int, int | None]]] = [[] for _ in range(PARTITIONS)]
-        newest = [t for site in range(at.sites) for t in tracks.newest(query, site, partitions_of(at, site))]
+        newest = [t for site in range(at.sites) for t in tracks.newest(query, site, at.partitions_of(site))]
         running = [*newest, *(t for t in tracks.ending if t.query == query)]
         for track in running:
             assert 0 <= track.site < at.sites, "a track at a site that is not there would never run"
             for p in range(PARTITIONS):
-                if track.partitions >> p & 1:
+                if p in track.partitions:
                     intervals[p].append((track.since, track.until))
         for p, found in enumerate(intervals):
             found.sort(key=lambda interval: interval[0])
@@ -294,10 +288,10 @@ def check(tracks: Tracks, at: PartitionMap, forgotten: int) -> None:
         for track in running:
             for rebuild in tracks.lacking(track):
                 assert rebuild.states
-                assert not rebuild.partitions & ~track.partitions
+                assert not rebuild.partitions - track.partitions
         mine = [r for r in tracks.rebuilds if r.query == query]
         for i, one in enumerate(mine):
-            assert one.partitions & sum(t.partitions for t in running if t.since == one.since)
+            assert one.partitions & union(t.partitions for t in running if t.since == one.since)
             for other in mine[i + 1 :]:
                 assert one.since != other.since or not one.partitions & other.partitions, "rebuilt twice"
 
@@ -312,7 +306,7 @@ def test_tracks_of_a_partition_never_overlap_and_never_leave_a_gap(changes: list
             site = int(site) % at.sites  # type: ignore[call-overload]
             if query in tracks.plans:
                 change = Migration(query, site, plan, strategy)  # type: ignore[arg-type]
-                tracks = tracks.migrated(change, partitions_of(at, site), batch)
+                tracks = tracks.migrated(change, at.partitions_of(site), batch)
         elif kind == "move":
             moves = {p: s % at.sites for p, s in what[0].items()}  # type: ignore[attr-defined]
             after = at.moved(moves)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from anabranch.adapt.proposal import Move
-from anabranch.adapt.round_view import RoundView
+from anabranch.adapt.balance.proposal import Move
+from anabranch.adapt.balance.round_view import RoundView
 
 
 def view_of(

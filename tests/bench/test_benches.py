@@ -13,11 +13,20 @@ from anabranch.bench.empty import run_empty
 from anabranch.bench.engine_run import EngineRun, Skipped
 from anabranch.bench.join import JoinBench, JoinResult, run_join_bench
 from anabranch.bench.memory import run_memory
-from anabranch.bench.report import empty_table, join_json, join_notes, join_table, memory_table, plain_json
+from anabranch.bench.report import (
+    empty_table,
+    engines_table,
+    join_json,
+    join_notes,
+    join_table,
+    memory_table,
+    plain_json,
+)
 from anabranch.bench.same_results import difference
+from anabranch.bench.window import WindowBench, run_window_bench
 from anabranch.bench.window_scale import run_window_scale
 from anabranch.bench.worker_memory import python_workers
-from anabranch.testing.workloads import uniform_streams
+from anabranch.workloads.uniform import uniform_streams
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +45,17 @@ def test_all_engines_give_the_same_join(spark: SparkSession, tmp_path: Path, str
     assert len({r.outcome.result_rows for r in ran if isinstance(r.outcome, EngineRun)}) == 1
     assert join_table(bench, results).row_count == len(ran)
     assert any("skipped" in note for note in join_notes(bench, results))
+    assert json.dumps(join_json(bench, results))
+
+
+@pytest.mark.spark
+def test_both_engines_give_the_same_windows(spark: SparkSession, tmp_path: Path) -> None:
+    bench = WindowBench(rows=300, keys=20, batches=9, window_batches=2, warm_s=0)
+    results = list(run_window_bench(spark, bench, tmp_path))
+    assert [r.difference for r in results] == [None, None]
+    assert [r.outcome.engine.split()[0] for r in results] == ["Anabranch", "Spark"]
+    assert all(r.outcome.result_rows >= 20 for r in results if isinstance(r.outcome, EngineRun))
+    assert engines_table(bench.title, results).row_count == 2
     assert json.dumps(join_json(bench, results))
 
 

@@ -14,7 +14,7 @@ from anabranch.bench.peers import (
     spark_native_join,
 )
 from anabranch.testing.oracle_compare import assert_same_rows
-from anabranch.testing.workloads import uniform_streams
+from anabranch.workloads.uniform import uniform_streams
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.cli.conftest import Command
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 def test_the_demo_runs_both_queries_checks_them_and_adapts_to_a_shift(
     anabranch: Command, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("anabranch.cli.demo.start_spark", lambda *_, **__: spark)
+    monkeypatch.setattr("anabranch.cli.demo.demo.start_spark", lambda *_, **__: spark)
     result = anabranch("demo", "--dir", tmp_path / "demo", "--bids", 200, "--batches", 5)
     assert result.exit_code == 0, result.output + result.stderr
     assert result.output.count("exactly those of DuckDB") == 2

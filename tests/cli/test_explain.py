@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from tests.cli.conftest import Command
 
 TWO = """
@@ -75,3 +76,30 @@ def test_options_that_would_be_ignored_are_refused(
     result = anabranch("explain", flow_file(TWO), *options)
     assert result.exit_code == 2
     assert advice in result.stderr
+
+
+WINDOWED = """
+CREATE QUERY minutes INTO console AS
+  SELECT id, window.start, SUM(amount) AS total FROM orders GROUP BY id, window(ts, '5 minutes', '1 minute');
+CREATE QUERY visits INTO console AS
+  SELECT session_window.start, median(amount) AS m FROM orders GROUP BY session_window(ts, '30 seconds');
+"""
+
+
+def test_windows_are_explained_with_what_is_kept(
+    anabranch: Command, flow_file: Callable[[str], Path]
+) -> None:
+    told = anabranch("explain", flow_file(WINDOWED), "--sites", 3).output
+    assert "one result per group and window of 300 seconds, one every 60 seconds, when final" in told
+    assert "partial aggregates are kept in state minutes-results-0" in told
+    assert "hash of all group keys, partitioned over 3 sites" in told
+    assert "one site, because without another key all rows of a window are one group" in told
+    assert "rows are kept in state visits-results-0" in told
+
+
+def test_a_file_without_queries_says_what_to_add(
+    anabranch: Command, flow_file: Callable[[str], Path]
+) -> None:
+    result = anabranch("explain", flow_file(""))
+    assert result.exit_code == 2
+    assert "has no query to explain: add CREATE QUERY" in " ".join(result.stderr.split())

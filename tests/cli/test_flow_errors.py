@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from tests.cli.conftest import Command
 
 JOIN = "SELECT o.id FROM orders [RANGE 1 HOUR] AS o, payments [NOW] AS p WHERE o.id = p.order_id"

@@ -1,65 +1,54 @@
+"""Following a run: stopped when asked to, failing when it fails, unless somebody stopped it."""
+
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import Any
+import signal
 
 import pytest
 
-from anabranch.adapt.events import AdaptEvent, EventKind
 from anabranch.cli.follow import follow
 from anabranch.cli.stop_request import StopRequest
-from anabranch.runtime import run as run_module
-from anabranch.runtime.events import Event
-from anabranch.runtime.run import Run
-
-KEPT = 10
+from anabranch.errors import AnabranchError
 
 
-class ScriptedRun(Run):
-    """A run that has so many events more each time it is asked whether it has ended."""
+class ScriptedRun:
+    """A run that answers as scripted when it is asked whether it has ended."""
 
-    def __init__(self, *events: int) -> None:
-        super().__init__(SimpleNamespace(failures={}), SimpleNamespace())  # type: ignore[arg-type]
-        self._script = list(events)
-        self._batch = 0
+    def __init__(self, *answers: bool | Exception) -> None:
+        self._answers = list(answers)
+        self.stopped = False
 
     def awaitTermination(self, timeout: float | None = None) -> bool:
-        for _ in range(self._script.pop(0)):
-            told = AdaptEvent(self._batch, EventKind.MEMORY_PLANNED, "told")
-            manifest = SimpleNamespace(batch=self._batch)
-            self._note_events(SimpleNamespace(manifest=manifest, replayed=False, events=(told,)))  # type: ignore[arg-type]
-            self._batch += 1
-        return not self._script
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def stop(self) -> None:
+        self.stopped = True
 
 
-class Shown:
-    """The batches of the events that were shown."""
-
-    def __init__(self) -> None:
-        self.batches: list[int] = []
-
-    def batch(self, progress: Mapping[str, Any]) -> None:
-        raise AssertionError
-
-    def event(self, event: Event) -> None:
-        self.batches.append(event.batch)
+def asked_to_stop() -> StopRequest:
+    stop = StopRequest()
+    stop.signal = signal.SIGTERM
+    return stop
 
 
-def test_every_event_is_shown_once_although_a_run_keeps_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "KEPT_EVENTS", KEPT)
-    run, shown = ScriptedRun(3, 0, KEPT, 1, KEPT - 1, 0, 4), Shown()
-    follow(run, shown, StopRequest())
-    assert shown.batches == list(range(27))
-    assert [event.batch for event in run.events] == list(range(17, 27))
+def test_it_waits_until_the_run_ends() -> None:
+    run = ScriptedRun(False, False, True)
+    follow(run, StopRequest())  # type: ignore[arg-type]
+    assert not run._answers
+    assert not run.stopped
 
 
-def test_further_steps_of_a_batch_are_shown_as_well() -> None:
-    run, shown = ScriptedRun(0, 0), []
-    steps = [(0, 0), (1, 0), (1, 1), (1, 2), (2, 0)]
-    progress = [{"batchId": batch, "step": step} for batch, step in steps]
-    view = SimpleNamespace(batch=lambda p: shown.append((p["batchId"], p["step"])))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ScriptedRun, "recentProgress", progress)
-        follow(run, view, StopRequest())
-    assert shown == steps
+def test_a_request_stops_the_run() -> None:
+    run = ScriptedRun(False, False)
+    follow(run, asked_to_stop())  # type: ignore[arg-type]
+    assert run.stopped
+
+
+def test_a_failure_is_raised_but_not_one_that_the_signal_caused() -> None:
+    failure = AnabranchError("a Python worker died")
+    with pytest.raises(AnabranchError, match="died"):
+        follow(ScriptedRun(failure), StopRequest())  # type: ignore[arg-type]
+    follow(ScriptedRun(failure), asked_to_stop())  # type: ignore[arg-type]

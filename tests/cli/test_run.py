@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
-from tests.cli.conftest import Command
 
 from anabranch.bench.anabranch_join import join_text
 from anabranch.bench.peers import duckdb_batch_join
 from anabranch.testing.oracle_compare import assert_same_rows
-from anabranch.testing.workloads import Workload, uniform_streams
+from anabranch.workloads.uniform import Workload, uniform_streams
+from tests.cli.conftest import Command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,7 +76,10 @@ def test_a_sink_that_cannot_be_written_is_named(anabranch: Command, tmp_path: Pa
 
 
 @pytest.mark.usefixtures("use_spark")
-def test_ctrl_c_stops_and_the_same_command_goes_on_without_loss(anabranch: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda signal: signal.name)
+def test_ctrl_c_stops_and_the_same_command_goes_on_without_loss(
+    anabranch: Command, tmp_path: Path, number: signal.Signals
+) -> None:
     workload = _workload(tmp_path, batches=20)
     flow = _flow(workload, tmp_path, f"parquet '{tmp_path / 'out'}'")
     arguments = ["run", str(flow), "--checkpoint", str(tmp_path / "ck")]
@@ -92,7 +95,7 @@ def test_ctrl_c_stops_and_the_same_command_goes_on_without_loss(anabranch: Comma
         assert process.stdout is not None
         records = [json.loads(process.stdout.readline()) for _ in range(2)]
         # The whole group, as a terminal does it: JVM and Python workers get it, too.
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, number)
         output, errors = process.communicate(timeout=120)
     finally:
         process.kill()
@@ -129,3 +132,33 @@ def test_the_end_of_input_can_be_declared(anabranch: Command, tmp_path: Path, de
     counts = pq.read_table(tmp_path / "out").column("n").to_pylist()
     assert len(counts) == 400
     assert max(counts) == 400
+
+
+@pytest.mark.usefixtures("use_spark")
+def test_what_is_final_is_emitted_and_the_end_says_what_waits(anabranch: Command, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number, seconds in enumerate(((0, 1, 2), (1,), (3, 9))):
+        lines = [f'{{"k":1,"ts":"2026-01-01T00:00:0{s}Z"}}' for s in seconds]
+        (tmp_path / "in" / f"{number}.json").write_text("\n".join([*lines, "broken"]))
+        os.utime(tmp_path / "in" / f"{number}.json", (1_700_000_000 + number,) * 2)
+    flow = tmp_path / "flow.sql"
+    flow.write_text(
+        f"CREATE STREAM s (k BIGINT, ts TIMESTAMP) FROM json '{tmp_path / 'in'}'"
+        " OPTIONS (maxFilesPerTrigger = 1) TIME ts;\n"
+        f"CREATE QUERY n INTO parquet '{tmp_path / 'n'}' AS SELECT COUNT(*) AS n FROM s [RANGE 1 HOUR];\n"
+        f"CREATE QUERY all_rows INTO parquet '{tmp_path / 'all'}' AS SELECT k FROM s;"
+    )
+    command = ["run", flow, "--checkpoint", tmp_path / "ck", "--available-now"]
+    result = anabranch(*command)
+    assert result.exit_code == 0, result.stderr
+    # The row at 9 waits; the second at 1 is too late for the count, and not for the query without state.
+    assert sorted(pq.read_table(tmp_path / "n").column("n").to_pylist()) == [1, 2, 3, 4]
+    assert pq.read_table(tmp_path / "all").num_rows == 6
+    assert "9 rows in all, 1 late, 1 refused, 3 rejected" in result.stdout
+    assert "1 result waits for later rows; --end-of-input emits them" in result.stdout
+    assert "1 row of s came up to 1 SECOND behind the newest and was refused; LATENESS is 0" in result.stdout
+    assert anabranch(*command, "--json").exit_code == 0
+    assert len(pq.read_table(tmp_path / "n")) == 4, "once"
+    last = json.loads(anabranch(*command, "--end-of-input", "--json").stdout.splitlines()[-1])
+    assert (last["late"], last["refused"], last["rejected"], last["waiting"]["n"]) == (1, 1, 3, 0)
+    assert len(pq.read_table(tmp_path / "n")) == 5

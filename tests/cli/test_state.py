@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.cli.conftest import Command
 
+from anabranch.engine.local_driver import LocalRun
+from anabranch.engine.settings import Settings
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Column, Stream
-from anabranch.runtime.settings import Settings
-from anabranch.testing.local_run import LocalRun
+from tests.cli.conftest import Command
 
 CLICKS = Stream("clicks", (Column("user", "bigint"), Column("ts", "timestamp")), "ts", lateness_us=1_000_000)
 PAIRS = (

@@ -9,27 +9,36 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from anabranch.adapt.events import Event, EventKind
 from anabranch.cli.screen import Screen
 from anabranch.cli.views import JsonView, LineView, LiveView, batch_line, choose_view
-from anabranch.runtime.events import Event
+from anabranch.engine.progress import Progress, QueryProgress, SiteProgress, StateProgress, StreamProgress
+from anabranch.errors import AnabranchError
 
 
-def progress(batch: int, **changes: Any) -> dict[str, Any]:
-    return {
-        "batchId": batch,
-        "step": 0,
-        "numInputRows": 100_000,
-        "processedRowsPerSecond": 140_000.0,
-        "durationMs": {"triggerExecution": 714.0},
-        "criticalPathMs": 31.0,
-        "streams": {
-            "orders": {"watermark": "2026-01-01T00:00:06.000+00:00", "accepted": 7, "late": 3, "rejected": 0}
+def progress(batch: int, **changes: Any) -> Progress:
+    return Progress(
+        batch,
+        **{
+            "step": 0,
+            "timestamp": "2026-01-01T00:00:07.000+00:00",
+            "input_rows": 100_000,
+            "rows_per_second": 140_000.0,
+            "duration_ms": {"triggerExecution": 714.0},
+            "critical_path_ms": 31.0,
+            "streams": {
+                "orders": StreamProgress(
+                    "2026-01-01T00:00:06.000+00:00", accepted=7, late=3, refused=2, rejected=0
+                )
+            },
+            "queries": {"underpaid": QueryProgress("running", output_rows=1234, rows_waiting=0)},
+            "state": StateProgress(rows=1_100_000, rows_put_off=0, bytes=64 * 1024 * 1024),
+            "sites": tuple(
+                SiteProgress(n, 10.0 + n, rows=50, pairs=9, results=5, state_bytes=0) for n in range(20)
+            ),
+            **changes,
         },
-        "queries": {"underpaid": {"status": "running", "numOutputRows": 1234}},
-        "state": {"numRowsTotal": 1_100_000, "memoryUsedBytes": 64 * 1024 * 1024},
-        "sites": [{"site": n, "busyMs": 10.0 + n, "rows": 50, "pairs": 9, "results": 5} for n in range(20)],
-        "replayed": False,
-    } | changes
+    )
 
 
 def test_a_batch_is_one_line_with_rate_state_results_and_late_rows() -> None:
@@ -37,7 +46,7 @@ def test_a_batch_is_one_line_with_rate_state_results_and_late_rows() -> None:
     assert line.startswith("batch 7: 100,000 rows in 714 ms (140,000 rows/s)")
     assert "state 1.10 M rows, 64.0 MiB" in line
     assert "underpaid 1,234" in line
-    assert "3 late" in line
+    assert "3 late so far · 2 refused so far" in line
     assert "rejected" not in line
     assert batch_line(progress(7, step=2)).startswith("batch 7, step 2: ")
 
@@ -51,9 +60,9 @@ def test_json_lines_parse_and_prints_of_sinks_do_not_get_between_them(
 ) -> None:
     with JsonView() as view:
         print("a console sink speaks")
-        view.batch(progress(0))
-        view.event(Event(0, "query_failed", "too many pairs: 'ü'"))
-    view.end(Event(0, "finished", "done"))
+        view.on_progress(progress(0))
+        view.on_event(Event(0, EventKind.QUERY_FAILED, "too many pairs: 'ü'"))
+    view.last_word(Event(0, EventKind.FINISHED, "done"))
     captured = capsys.readouterr()
     records = [json.loads(line) for line in captured.out.splitlines()]
     assert [r["type"] for r in records] == ["batch", "event", "event"]
@@ -65,7 +74,7 @@ def test_the_screen_shows_streams_queries_the_busiest_sites_and_events() -> None
     screen = Screen("flow.sql")
     screen.add_batch(progress(0))
     screen.add_batch(progress(1))
-    screen.add_event(Event(1, "query_failed", "too many [pairs]"))
+    screen.add_event(Event(1, EventKind.QUERY_FAILED, "too many [pairs]"))
     out = io.StringIO()
     Console(file=out, width=120).print(screen.render())
     text = out.getvalue()
@@ -79,3 +88,30 @@ def test_the_view_suits_the_output() -> None:
     assert isinstance(choose_view(title="t", as_json=False, console=terminal), LiveView)
     assert type(choose_view(title="t", as_json=False, console=pipe)) is LineView
     assert isinstance(choose_view(title="t", as_json=True), JsonView)
+
+
+def test_lines_leave_out_what_another_event_sums_up_and_json_does_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = io.StringIO()
+    for view in (LineView(Console(file=out, width=200)), JsonView()):
+        view.on_event(Event(3, EventKind.MOVE_ACCEPTED, "partition 7: site 0 → site 1"))
+        view.on_event(Event(3, EventKind.REBALANCED, "1 partition moved"))
+    assert out.getvalue() == "batch 3: rebalanced: 1 partition moved\n"
+    assert [json.loads(line)["kind"] for line in capsys.readouterr().out.splitlines()] == [
+        "move_accepted",
+        "rebalanced",
+    ]
+
+
+@pytest.mark.parametrize(("error", "word"), [(None, "done"), (AnabranchError("x"), "failed")])
+def test_at_the_end_the_screen_says_how_it_ended(error: AnabranchError | None, word: str) -> None:
+    out = io.StringIO()
+    view = LiveView("flow.sql", Console(file=out, width=120, force_terminal=True))
+    with view:
+        view.on_progress(progress(0))
+        view.on_end(error)
+    last = out.getvalue().rpartition("flow.sql")[2]
+    assert word in last
+    assert "running" not in last
+    assert "Ctrl-C" not in last

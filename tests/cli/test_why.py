@@ -6,12 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Command
 
-from anabranch.reproduce.cape_streams import Arrivals, Load, cape_query, cape_streams, cape_text
-from anabranch.runtime.event_log import EVENT_LOG
-from anabranch.runtime.settings import Settings
-from anabranch.testing.local_run import LocalRun
+from anabranch.adapt.boundary.boundary_state import KEPT_EVENTS
+from anabranch.adapt.events import Event, EventKind
+from anabranch.engine.json_log import EVENT_LOG, JsonLog
+from anabranch.engine.local_driver import LocalRun
+from anabranch.engine.settings import Settings
+from anabranch.reproduce.cape.cape_streams import Arrivals, Load, cape_query, cape_streams, cape_text
+from anabranch.state import PosixStorage
+from tests.cli.conftest import Command
 
 INTERVAL_US = 100_000
 FLIP, BATCHES = 8, 32
@@ -28,7 +31,8 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("why") / "checkpoint"
     streams = cape_streams()
     query = cape_query(streams, cape_text(window_us=6 * INTERVAL_US))
-    run = LocalRun(root, streams, [query], settings=Settings(sites=1, slots=1, migration="auto"))
+    settings = Settings(sites=1, slots=1, migration="auto")
+    run = LocalRun(root, streams, [query], settings=settings, listeners=[JsonLog(PosixStorage(root))])
     for tables in Arrivals(LOADS, INTERVAL_US).batches(BATCHES):
         run.batch(tables)
     run.close()
@@ -64,7 +68,7 @@ def test_the_benefit_of_a_change_is_told_some_batches_later(anabranch: Command, 
     told = [json.loads(line) for line in (checkpoint / EVENT_LOG).read_text().splitlines()]
     change = next(event for event in told if event["kind"] == "plan_changed")
     benefit = next(event for event in told if event["kind"] == "benefit_observed")
-    assert benefit["at"] > change["at"]
+    assert benefit["batch"] > change["batch"]
     assert (benefit["old"], benefit["new"]) == (change["old"], change["new"])
     assert 0 < benefit["expected"] < 1
     assert benefit["observed"] < 1
@@ -102,3 +106,29 @@ def test_decisions_for_one_query_are_those_that_name_it_or_all(anabranch: Comman
     wrong = anabranch("explain", checkpoint, "--why", "--query", "p")
     assert wrong.exit_code == 2
     assert "choose from q" in wrong.stderr
+
+
+def test_why_lists_all_decisions_also_those_that_the_manifest_has_let_go_of(
+    anabranch: Command, checkpoint: Path
+) -> None:
+    log = JsonLog(PosixStorage(checkpoint))
+    kept = (checkpoint / EVENT_LOG).read_text()
+    for number in range(KEPT_EVENTS + 50):
+        log.on_event(Event(number, EventKind.MOVE_REFUSED, f"partition {number}"))
+    log.on_event(Event(0, EventKind.REPLAYED, "nobody decided that"))
+    told = anabranch("explain", checkpoint, "--why").output
+    (checkpoint / EVENT_LOG).write_text(kept)
+    assert told.count("move_refused") == KEPT_EVENTS + 50
+    assert told.count("plan_changed") == kept.count("plan_changed"), "each of them once"
+    assert "nobody decided that" not in told
+
+
+def test_decisions_that_the_log_has_lost_are_those_of_the_manifest(
+    anabranch: Command, checkpoint: Path
+) -> None:
+    whole = anabranch("explain", checkpoint, "--why").output
+    kept = (checkpoint / EVENT_LOG).read_text()
+    (checkpoint / EVENT_LOG).unlink()
+    without = anabranch("explain", checkpoint, "--why").output
+    (checkpoint / EVENT_LOG).write_text(kept)
+    assert without == whole

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.exchange.partition_map import PARTITION_BITS, PARTITIONS, PartitionMap, partition_of
+from anabranch.exchange.address import PARTITION_BITS, PARTITIONS, partition_of
+from anabranch.exchange.partition_map import PartitionMap
 
 SITES = st.integers(1, PARTITIONS)
 

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from anabranch.language.flow import bind_query
-from anabranch.language.oracle_sql import oracle_sql
+from anabranch.language.oracle.oracle_sql import oracle_sql
 from anabranch.plan.logical import Column, Query, Stream
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.language.streams import STREAMS, bind
 
 from anabranch.errors import QueryError
 from anabranch.language.flow import bind_query, parse_flow
 from anabranch.plan.logical import Column, Stream
+from tests.language.streams import STREAMS, bind
 
 ATTACKS = [
     "SELECT reflect('java.lang.Runtime', 'getRuntime') AS x FROM orders",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.language.streams import bind
 
 from anabranch.plan.logical import Field, Query
+from tests.language.streams import bind
 
 BOTH = "FROM orders [RANGE 1 HOUR] o, payments [NOW] p"
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.language.nasty import STREAMS, bind, comparable, in_duckdb, in_spark, nasty_rows
 
 from anabranch.language.flow import bind_query
-from anabranch.language.oracle_sql import oracle_sql
+from anabranch.language.oracle.oracle_sql import oracle_sql
 from anabranch.plan.logical import Query, Ref, column_name
+from tests.language.nasty import STREAMS, bind, comparable, in_duckdb, in_spark, nasty_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ import pytest
 
 from anabranch.errors import QueryError
 from anabranch.language.flow import bind_query
-from anabranch.language.oracle_sql import oracle_sql
+from anabranch.language.oracle.oracle_sql import oracle_sql
 from anabranch.plan.logical import UNBOUNDED_US, Column, Grouping, Query, Stream
 
 COLUMNS = (
@@ -98,11 +98,14 @@ REFUSED = [
     ("SELECT k FROM s [NOW] WHERE COUNT(*) > 1", 1, 29, "COUNT is an aggregate, which cannot stand in WHERE"),
     ("SELECT SUM(MAX(i)) AS a FROM s [NOW]", 1, 12, "MAX is an aggregate, which cannot stand in another"),
     ("SELECT COUNT(*) AS n FROM s [NOW] GROUP BY SUM(i)", 1, 44, "cannot stand in GROUP BY"),
-    ("SELECT COUNT(*) AS n FROM s [NOW] GROUP BY 1", 1, 44, "not a constant"),
+    ("SELECT COUNT(*) AS n FROM s [NOW] GROUP BY 1", 1, 8, "cannot stand in GROUP BY"),
+    ("SELECT COUNT(*) AS n FROM s [NOW] GROUP BY 2", 1, 44, "SELECT has no column 2"),
+    ("SELECT k FROM s [NOW] GROUP BY 'k'", 1, 32, "not a constant"),
     ("SELECT k FROM s [NOW] GROUP BY ALL", 1, 23, "GROUP BY ALL is not supported"),
     ("SELECT k FROM s [NOW] GROUP BY CUBE (k)", 1, 23, "GROUP BY CUBE is not supported"),
-    ("SELECT COUNT(DISTINCT k) AS n FROM s [NOW]", 1, 8, r"COUNT\(DISTINCT …\) is not supported"),
-    ("SELECT SUM(i) FILTER (WHERE i > 0) AS a FROM s [NOW]", 1, 8, "FILTER is not supported"),
+    ("SELECT COUNT(DISTINCT k) AS n FROM s [NOW]", 1, 8, r"COUNT\(DISTINCT …\) over the window of a stream"),
+    ("SELECT abs(k) FILTER (WHERE i > 0) AS a FROM s [NOW]", 1, 8, "FILTER belongs behind an aggregate"),
+    ("SELECT SUM(i) FILTER (WHERE SUM(i) > 0) AS a FROM s [NOW]", 1, 29, "cannot stand in FILTER"),
     ("SELECT SUM(i) OVER (PARTITION BY k) AS a FROM s [NOW]", 1, 8, "a window function is not supported"),
     ("SELECT COUNT(*) AS n FROM s", 1, 27, "stream s has no window, and an aggregate needs one"),
     ("SELECT DISTINCT k FROM s", 1, 24, "stream s has no window, and DISTINCT needs one"),
@@ -133,7 +136,8 @@ REFUSED = [
     ("SELECT COUNT(*) AS n FROM s [ROWS 0]", 1, 29, r"\[ROWS n\] takes 1 to"),
     ("SELECT SUM(t) AS a FROM s [NOW]", 1, 8, "sum needs numbers, found string"),
     ("SELECT SUM(i, k) AS a FROM s [NOW]", 1, 8, "SUM takes 1 argument, not 2"),
-    ("SELECT MEDIAN(i) AS a FROM s [NOW]", 1, 8, "there is no such aggregate"),
+    ("SELECT MEDIAN(i) AS a FROM s [NOW]", 1, 8, "a percentile over the window of a stream"),
+    ("SELECT MODE(i) AS a FROM s [NOW]", 1, 8, "there is no such aggregate"),
     ("SELECT COUNT(*) AS n FROM s [NOW] HAVING SUM(i)", 1, 42, "expected a condition"),
 ]
 

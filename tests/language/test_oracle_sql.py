@@ -11,11 +11,11 @@ import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.language import nasty
 
 from anabranch.language.flow import bind_query
-from anabranch.language.oracle_sql import oracle_sql, oracle_table
+from anabranch.language.oracle.oracle_sql import oracle_sql, oracle_table
 from anabranch.plan.logical import UNBOUNDED_US, Column, Stream
+from tests.language import nasty
 
 STREAMS = {
     name: Stream(name, (Column("k", "int"), Column("v", "double"), Column("ts", "timestamp")), "ts")

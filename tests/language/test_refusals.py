@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.language.streams import bind
 
 from anabranch.errors import QueryError
+from tests.language.streams import bind
 
 LONG = "9" * 5_000
 REFUSALS = {
@@ -131,6 +131,13 @@ REFUSALS = {
     "power": ("SELECT ^power(amount, 2) AS x FROM orders", "last digit", "multiply"),
     "lower": ("SELECT ^lower(name) AS x FROM orders", "ASCII", "where the stream is read"),
     "wrong number of arguments": ("SELECT ^sqrt(1, 2) AS x FROM orders", "takes 1 argument", "docs"),
+    "vectors of two lengths": (
+        "SELECT ^l2_distance(array(id, id), array(id)) AS x FROM orders",
+        "2 and 1 numbers",
+        "same number",
+    ),
+    "distance of numbers": ("SELECT ^l2_distance(id, id) AS x FROM orders", "two arrays", "array"),
+    "array by itself": ("SELECT ^array(id) AS x FROM orders", "array", ""),
     "wrong argument": ("SELECT ^length(id) AS x FROM orders", "expected string", "CAST"),
     "impossible cast": ("SELECT CAST(^ts AS BIGINT) AS x FROM orders", "cannot be cast", "unix_micros"),
     "cast to text of a time": ("SELECT CAST(^ts AS STRING) AS x FROM orders", "cannot be cast", "casts"),

@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anabranch.operators import alive_results
-from anabranch.operators.alive_results import Instants, fold_alive, none_before
-from anabranch.operators.final_rows import Emission, FinalRows, final_rows
-from anabranch.operators.group_hash import group_hashes
-from anabranch.operators.partial_aggregate import (
+from anabranch.exchange.address import PARTITIONS, partition_of
+from anabranch.operators.group import alive_results
+from anabranch.operators.group.alive_results import Instants, fold_alive, none_before
+from anabranch.operators.group.final_rows import Emission, FinalRows, final_rows
+from anabranch.operators.group.group_hash import group_hashes, seed_of
+from anabranch.operators.group.partial_aggregate import (
     Count,
     ExactSum,
     FloatSum,
@@ -22,8 +23,8 @@ from anabranch.operators.partial_aggregate import (
     Moments,
     Summary,
 )
-from anabranch.operators.rows import RowSet
-from anabranch.plan.layout import DEADLINE, HASH, TIME
+from anabranch.operators.rows.row_set import RowSet
+from anabranch.plan.inputs import DEADLINE, HASH, TIME
 
 WINDOW = 12
 SUMMARIES: tuple[Summary, ...] = (
@@ -115,9 +116,17 @@ def test_group_hashes_keep_the_partition_and_follow_the_keys() -> None:
     texts = pa.array(["", "a", "b", "ab", "ba", None, "a"])
     numbers = pa.array([0.0, -0.0, math.nan, 1.0, 1.0, None, 0.0])
     routed = np.array([5 << 56, -1, 1, 2, 3, 4, 7 << 56], dtype=np.int64)
-    one = group_hashes(routed, [texts])
-    both = group_hashes(routed, [texts.slice(0, 7).cast(pa.large_string()), numbers])
+    place = partition_of(routed)
+    one = group_hashes([texts], 7, partitions=place)
+    both = group_hashes([texts.slice(0, 7).cast(pa.large_string()), numbers], 7, partitions=place)
     for found in (one, both):
         assert (found >> 56 == routed >> 56).all()
         assert len({*(found & ((1 << 56) - 1)).tolist()}) == 6, "only the second and the last are equal"
-    assert (group_hashes(routed[2:5], [texts.slice(2, 3)]) == one[2:5]).all()
+    assert (group_hashes([texts.slice(2, 3)], 3, partitions=place[2:5]) == one[2:5]).all()
+
+
+def test_groups_that_leave_the_partition_of_the_join_are_spread_over_all_partitions() -> None:
+    numbers = pa.array(np.arange(10_000))
+    assert len(set(partition_of(group_hashes([numbers], 10_000)).tolist())) == PARTITIONS
+    assert len(set(group_hashes([], 5, seed=seed_of("q-results-0")).tolist())) == 1, "without keys: one group"
+    assert seed_of("q-results-0") != seed_of("r-results-0"), "which lies elsewhere for every query"

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anabranch.operators.expressions import filter_rows
-from anabranch.operators.rows import RowSet, concat_rows, equal_or_unknown_false, int64s
-from anabranch.plan.layout import HASH, TIME
+from anabranch.operators.rows.expressions import filter_rows
+from anabranch.operators.rows.row_set import RowSet, concat_rows, equal_or_unknown_false, int64s
+from anabranch.plan.inputs import HASH, TIME
 
 TEXTS = ["a", "", None, "e\u0301", "x" * 100]
 LAYOUTS: dict[str, Callable[[pa.Array], pa.Array]] = {

@@ -6,7 +6,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from anabranch.operators.expressions import _connection, filter_rows, join_rows, project, to_json
+from anabranch.operators.rows.expressions import _connection, filter_rows, join_rows, project, to_json
 from anabranch.plan.logical import Output
 
 ROWS = pa.table({"a.0": pa.array([1, 2, None], pa.int32()), "b.0": pa.array([3, 1, 5], pa.int32())})

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anabranch.operators.final_rows import Emission, final_rows
-from anabranch.operators.gathered_groups import shared_hashes
-from anabranch.operators.group_keys import group_numbers, mixed_hashes
-from anabranch.operators.newest_rows import Trim, keep_newest
-from anabranch.operators.rows import RowSet
+from anabranch.operators.group.final_rows import Emission, final_rows
+from anabranch.operators.group.gathered_groups import shared_hashes
+from anabranch.operators.group.group_keys import group_numbers, mixed_hashes
+from anabranch.operators.group.newest_rows import Trim, keep_newest
+from anabranch.operators.rows.row_set import RowSet
 from anabranch.plan.aggregate import WindowNode
-from anabranch.plan.layout import HASH, TIME
+from anabranch.plan.inputs import HASH, TIME
 
 ALL = np.ones(256, dtype=bool)
 

@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anabranch.exchange.partition_map import PARTITIONS
+from anabranch.exchange.address import PARTITIONS
 from anabranch.language.flow import bind_query
-from anabranch.operators.final_rows import Emission
-from anabranch.operators.held_bytes import held_bytes
-from anabranch.operators.range_fold import Folded
-from anabranch.operators.rows import RowSet
-from anabranch.operators.window_aggregate import WindowAggregate
-from anabranch.operators.window_bounds import Runs
+from anabranch.operators.group.final_rows import Emission
+from anabranch.operators.group.held_bytes import held_bytes
+from anabranch.operators.group.range_fold import Folded
+from anabranch.operators.group.window_aggregate import WindowAggregate
+from anabranch.operators.group.window_bounds import Runs
+from anabranch.operators.rows.row_set import RowSet
 from anabranch.plan.aggregate import WindowNode
-from anabranch.plan.layout import HASH, TIME, layout_of
+from anabranch.plan.inputs import HASH, TIME, layout_of
 from anabranch.plan.local_plan import LocalPlan, compile_plan
 from anabranch.plan.logical import Column, Stream
 from anabranch.plan.tree import default_plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 import numpy as np
@@ -9,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.operators.match import Side, match
-from anabranch.operators.order import by_hash
+from anabranch.operators.join.match import Side, match
+from anabranch.operators.rows.order import by_hash
 from anabranch.plan.logical import UNBOUNDED_US
 
 Row = tuple[int, int, int]
@@ -34,10 +35,11 @@ def side_of(rows: list[Row], window: int, *, leaf: bool = True, indexed: bool = 
     if not indexed:  # rows lie in the order of their hash, as in a block; `rows` is brought into it too
         rows.sort()
     hashes, times, deadlines = (np.array([r[i] for r in rows], dtype=np.int64) for i in range(3))
+    longest = 0 if leaf else max((d - t for _, t, d in rows), default=0)
     if not indexed:
-        return Side(hashes, None, times, deadlines, window, leaf)
+        return Side(hashes, None, times, deadlines, window, longest)
     in_order, order = by_hash(hashes, times)
-    return Side(in_order, order, times, deadlines, window, leaf)
+    return Side(in_order, order, times, deadlines, window, longest)
 
 
 def brute_force(new: list[Row], new_window: int, old: list[Row], old_window: int) -> Counter[tuple[int, int]]:
@@ -96,3 +98,31 @@ def test_an_unbounded_window_reaches_the_first_row_from_the_last() -> None:
 def test_an_empty_side_matches_nothing(empty: str) -> None:
     some, none = side_of([(1, 1, 1)], 5), side_of([], 5)
     assert not list(match(none, some) if empty == "new" else match(some, none))
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 500, 1 << 20])
+@pytest.mark.parametrize("indexed", [False, True])
+def test_rows_of_a_hot_key_that_live_long_and_short_are_found(chunk: int, indexed: bool) -> None:
+    """Between rows that live long, many are past their deadline, and are passed by."""
+    rng = np.random.default_rng(chunk)
+    old = [(5, t, t + (90 if rng.random() < 0.05 else int(rng.integers(0, 3)))) for t in range(150)]
+    new = [(5, int(t), int(t + rng.integers(0, 30))) for t in np.sort(rng.integers(0, 200, 60))]
+    sides = side_of(new, 0, leaf=False), side_of(old, 0, leaf=False, indexed=indexed)
+    assert matched(*sides, chunk) == brute_force(new, 0, old, 0)
+
+
+def test_a_row_that_lives_long_does_not_make_those_behind_it_be_passed_by_again_and_again() -> None:
+    def seconds(rows: int) -> float:
+        times = np.arange(rows)
+        deadlines = times.copy()
+        deadlines[0] = rows
+        side = Side(np.full(rows, 5), None, times, deadlines, 0, rows)
+        spent = []
+        for _ in range(5):
+            started = time.process_time()
+            assert sum(len(left) for left, _ in match(side, side)) == 3 * rows - 2
+            spent.append(time.process_time() - started)
+        return min(spent)
+
+    seconds(100)
+    assert seconds(80_000) < 20 * seconds(10_000)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.operators.order import by_hash, combine_hashes
+from anabranch.operators.rows.order import by_hash, combine_hashes
 
 INT64 = st.sampled_from((0, 1, -1, 5, 2**63 - 1, -(2**63)))
 PAIRS = st.lists(st.tuples(INT64, st.integers(0, 5)), max_size=60)
@@ -71,3 +71,18 @@ def test_a_combined_hash_tells_keys_and_their_order_apart() -> None:
 @pytest.mark.parametrize("key", [0, -1, 2**63 - 1, -(2**63)])
 def test_the_hash_of_one_key_is_left_as_it_is(key: int) -> None:
     assert combine_hashes([np.array([key])]).tolist() == [key]
+
+
+@pytest.mark.parametrize("times", ["reversed", "random", "equal", "far apart"])
+@pytest.mark.parametrize("hot", [17, 1500])
+def test_a_hot_key_among_many_others_is_ordered(hot: int, times: str) -> None:
+    rng = np.random.default_rng(hot)
+    hashes = np.append(rng.integers(-(2**63), 2**63 - 1, 1500), np.full(hot, 7))
+    hashes = rng.permutation(np.append(hashes, np.full(hot, 9)))
+    found = {
+        "reversed": np.arange(len(hashes), 0, -1),
+        "random": rng.integers(0, 10**9, len(hashes)),
+        "equal": rng.integers(0, 2, len(hashes)),
+        "far apart": rng.integers(-(2**63), 2**63 - 1, len(hashes)),
+    }[times]
+    assert by_hash(hashes, found)[1].tolist() == np.lexsort((found, hashes)).tolist()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from anabranch.operators.match import match
-from anabranch.operators.rows import RowSet, concat_rows, equal_or_unknown_false
-from anabranch.plan.layout import HASH, TIME
-from anabranch.plan.local_plan import LeafNode
+from anabranch.operators.join.match import match
+from anabranch.operators.rows.row_set import RowSet, concat_rows, equal_or_unknown_false
+from anabranch.plan.inputs import HASH, TIME
+from anabranch.plan.nodes import LeafNode
 
 LEAF = LeafNode(("a",), 0, "s", 10, {})
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from anabranch.operators import sorting
-from anabranch.operators.arrays import Int64s
-from anabranch.operators.sorting import ascending
+from anabranch.operators.rows import sorting
+from anabranch.operators.rows.arrays import Int64s
+from anabranch.operators.rows.sorting import ascending
 
 LOW, HIGH = -(2**63), 2**63 - 1
 Spread = Callable[[np.random.Generator, int], Int64s]

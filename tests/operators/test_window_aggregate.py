@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.exchange.partition_map import PARTITIONS
+from anabranch.exchange.address import PARTITIONS
 from anabranch.language.flow import bind_query
-from anabranch.operators.arrow_types import arrow_type
-from anabranch.operators.final_rows import Emission
-from anabranch.operators.rows import RowSet
-from anabranch.operators.window_aggregate import WindowAggregate
-from anabranch.operators.window_join import QuotaExceeded
-from anabranch.plan.layout import HASH, TIME, field_column, layout_of
+from anabranch.operators.group.final_rows import Emission
+from anabranch.operators.group.window_aggregate import WindowAggregate
+from anabranch.operators.rows.arrow_types import arrow_type
+from anabranch.operators.rows.row_set import RowSet
+from anabranch.operators.work_memory import QuotaExceeded
+from anabranch.plan.inputs import HASH, TIME, field_column, layout_of
 from anabranch.plan.local_plan import LocalPlan, compile_plan
 from anabranch.plan.logical import Column, Stream
 from anabranch.plan.tree import default_plan

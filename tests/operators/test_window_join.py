@@ -7,13 +7,15 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from tests.plan.queries import plan_of, query
 
-from anabranch.operators import window_join
-from anabranch.operators.rows import RowSet
-from anabranch.operators.window_join import QuotaExceeded, WindowJoin
-from anabranch.plan.layout import HASH, TIME
-from anabranch.plan.local_plan import LeafNode, LocalPlan
+from anabranch.operators.join import window_join
+from anabranch.operators.join.window_join import WindowJoin
+from anabranch.operators.rows.row_set import RowSet
+from anabranch.operators.work_memory import QuotaExceeded
+from anabranch.plan.inputs import HASH, TIME
+from anabranch.plan.local_plan import LocalPlan
+from anabranch.plan.nodes import LeafNode
+from tests.plan.queries import plan_of, query
 
 THETA = "a.v < b.v"
 EQUI = "a.k = b.k"
@@ -90,7 +92,7 @@ def test_an_intermediate_row_remembers_its_newest_time_and_its_deadline(text: st
     times = {"a": [0], "b": [500_000], "c": [900_000]}
     results, join = run(plan, times)
     assert sum(t.num_rows for t in results) == 1
-    (kept,) = join.kept.values()
+    ((kept,),) = join.kept.values()
     ends = {"a": 1_000_000, "b": 2_500_000, "c": 3_900_000}
     inner = text.split("(")[-1].split(")")[0].split()
     assert kept.column("max_ts").to_pylist() == [max(times[a][0] for a in inner)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from anabranch.plan.candidates import References, splits_of
 from anabranch.plan.graph import JoinGraph
+from anabranch.plan.search.candidates import References, splits_of
 from anabranch.plan.tree import Join, Leaf, Plan
 
 

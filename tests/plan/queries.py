@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anabranch.language.flow import bind_query
-from anabranch.plan.layout import Layout, layout_of
+from anabranch.plan.inputs import Layout, layout_of
 from anabranch.plan.local_plan import LocalPlan, compile_plan
 from anabranch.plan.logical import Column, Query, Stream
 from anabranch.plan.tree import default_plan, parse_plan

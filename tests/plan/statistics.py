@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from hypothesis import strategies as st
 
-from anabranch.plan.estimates import JoinStatistics, edges_of
+from anabranch.plan.cost.estimates import JoinStatistics, edges_of
 from anabranch.plan.graph import JoinGraph
 
 

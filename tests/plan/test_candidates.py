@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from anabranch.plan.graph import JoinGraph
+from anabranch.plan.search.candidates import canonical
+from anabranch.plan.tree import Join, Leaf, Plan, default_plan, joins, parse_plan
 from tests.plan.every_plan import every_plan
 from tests.plan.statistics import graph
-
-from anabranch.plan.candidates import canonical
-from anabranch.plan.graph import JoinGraph
-from anabranch.plan.tree import Join, Leaf, Plan, default_plan, joins, parse_plan
 
 
 @pytest.mark.parametrize(

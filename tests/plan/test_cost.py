@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.plan.every_plan import every_plan
-from tests.plan.statistics import graph, graphs, random_statistics, statistics
 
-from anabranch.plan.cost import (
+from anabranch.plan.cost.estimates import Estimates
+from anabranch.plan.cost.plan_cost import (
     Calibration,
     UnitCosts,
     Work,
@@ -21,8 +20,9 @@ from anabranch.plan.cost import (
     plan_cost,
     probe_orders,
 )
-from anabranch.plan.estimates import Estimates
 from anabranch.plan.tree import Join, Leaf, Plan, parse_plan
+from tests.plan.every_plan import every_plan
+from tests.plan.statistics import graph, graphs, random_statistics, statistics
 
 CHAIN = graph("abc", ["ab", "bc"])
 

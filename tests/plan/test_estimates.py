@@ -7,10 +7,10 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from anabranch.plan.cost.estimates import Estimates, JoinStatistics, edges_of, window_seconds
 from tests.plan.queries import query
 from tests.plan.statistics import graph, graphs, random_statistics, statistics
-
-from anabranch.plan.estimates import Estimates, JoinStatistics, edges_of, window_seconds
 
 
 def rows(asked: Estimates, names: str) -> float:

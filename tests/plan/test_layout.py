@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from anabranch.language.flow import bind_query
+from anabranch.plan.inputs import field_column
+from anabranch.plan.logical import Field
 from tests.plan.queries import STREAMS, layout, query
 
-from anabranch.language.flow import bind_query
-from anabranch.plan.layout import field_column
-from anabranch.plan.logical import Field
-
 K = Field("`k`", "bigint")
+J = Field("`j`", "bigint")
 
 
 def test_queries_on_the_same_key_share_inputs_and_merge_their_fields() -> None:
@@ -42,12 +42,30 @@ def test_a_key_shared_by_all_routes_and_needs_no_hash_of_its_own() -> None:
     assert all(i.route.keys == (K,) and i.keys == () and i.route.pin is None for i in laid.inputs)
 
 
-def test_a_chain_on_different_keys_runs_in_one_place_and_carries_the_hashes() -> None:
+def test_a_chain_on_different_keys_has_an_input_for_every_station_of_a_stream() -> None:
     laid = layout(query("a.k = b.k AND b.j = c.j"))
-    assert laid.queries[0].routing == ()
-    assert len({i.route.pin for i in laid.inputs}) == 1
-    assert None not in {i.route.pin for i in laid.inputs}
-    assert [len(i.keys) for i in laid.inputs] == [1, 2, 1]
+    (routed,) = laid.queries
+    assert routed.routing == ()
+    a, b_first, b_second, c = laid.inputs
+    assert [i.route.keys for i in laid.inputs] == [(K,), (K,), (J,), (J,)]
+    assert (a.alternatives, c.alternatives) == ((a.state,), (c.state,))
+    assert b_first.alternatives == b_second.alternatives == (b_first.state, b_second.state)
+    assert [i.is_sent for i in laid.inputs] == [True, True, False, True], "rows of b are sent once"
+    assert b_first.keys == b_second.keys == b_first.route.required == (K, J), "and travel alike"
+    assert (routed.input_at("b", 0), routed.input_at("b", 1)) == (b_first.id, b_second.id)
+
+
+def test_chains_with_the_same_stations_share_the_rows_that_arrive_there() -> None:
+    one = query("a.k = b.k AND b.j = c.j", name="one")
+    two = query("a.k = b.k AND b.j = c.j AND a.v < c.v", name="two", select="b.v")
+    assert len(layout(one, two).inputs) == 4
+
+
+def test_a_join_of_two_streams_does_not_share_the_part_of_a_stream_that_a_station_gets() -> None:
+    chain = query("a.k = b.k AND b.j = c.j", name="chain")
+    pair = query("a.k = b.k", name="pair", number=2)
+    shared = {i.state for i in layout(chain).inputs} & {i.state for i in layout(pair).inputs}
+    assert not shared
 
 
 def test_queries_without_a_shared_key_are_pinned_apart() -> None:

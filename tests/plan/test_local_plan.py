@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.plan.queries import plan_of, query
 
-from anabranch.plan.layout import HASH
-from anabranch.plan.local_plan import JoinNode
+from anabranch.plan.inputs import HASH
+from anabranch.plan.nodes import JoinNode, StationsNode
+from tests.plan.queries import plan_of, query
 
 
 def join(plan: object) -> JoinNode:
@@ -34,10 +34,21 @@ def test_a_hash_that_proves_nothing_is_verified(where: str, verify: tuple[str, .
 
 def test_a_chain_probes_by_the_hash_of_each_key() -> None:
     plan = plan_of(query("a.k = b.k AND b.j = c.j"))
-    root = join(plan.root)
-    assert root.classes == (1,)
-    assert root.index_of(root.right) == ("hash(`j`::bigint)",)
-    assert root.index_of(root.left) == ("k1",)
+    assert isinstance(plan.root, StationsNode)
+    first, _ = plan.root.stations
+    assert [j.aliases for j in first.joins] == [("a", "b"), ("a", "b", "c")]
+    assert all(j.on_routing_hash for s in plan.root.stations for j in s.joins)
+    (joined,) = plan.root.onward["a", "b"]
+    assert (joined.edge, joined.key, joined.names["k1"]) == (1, "k1", HASH)
+    assert [leaf.names["k1"] for leaf in plan.root.alternatives["b"]] == ["hash(`j`::bigint)", HASH]
+
+
+def test_a_cycle_takes_a_spanning_tree_and_tests_the_other_equality_where_its_sides_meet() -> None:
+    plan = plan_of(query("a.k = b.k AND b.j = c.j AND c.v = a.v"))
+    assert isinstance(plan.root, StationsNode)
+    whole = [j for s in plan.root.stations for j in s.joins if len(j.aliases) == 3]
+    assert len(plan.root.stations) == 2
+    assert all(len(j.classes) == 2 for j in whole)
 
 
 def test_a_plan_on_the_routing_hash_needs_no_other_order() -> None:

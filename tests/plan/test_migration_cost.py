@@ -8,13 +8,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.plan.every_plan import every_plan
-from tests.plan.statistics import graph, random_statistics, statistics
 
-from anabranch.plan.cost import UnitCosts, plan_cost
-from anabranch.plan.estimates import Estimates, JoinStatistics
-from anabranch.plan.graph import JoinGraph
-from anabranch.plan.migration_cost import (
+from anabranch.plan.cost.estimates import Estimates, JoinStatistics
+from anabranch.plan.cost.migration_cost import (
     MigrationCost,
     PurgeRule,
     Strategy,
@@ -26,12 +22,16 @@ from anabranch.plan.migration_cost import (
     parallel_track_cost,
     parallel_track_duration,
 )
-from anabranch.plan.relocation_cost import Relocation, moving_state_relocation, parallel_track_relocation
+from anabranch.plan.cost.plan_cost import UnitCosts, plan_cost
+from anabranch.plan.cost.relocation_cost import Relocation, moving_state_relocation, parallel_track_relocation
+from anabranch.plan.graph import JoinGraph
 from anabranch.plan.tree import joins, parse_plan
+from tests.plan.every_plan import every_plan
+from tests.plan.statistics import graph, random_statistics, statistics
 
 ONE_KEY = graph("abcd", ["abcd"])
 OLD, NEW = parse_plan("(((a b) c) d)"), parse_plan("(((b c) d) a)")
-"""Figure 4 of plan-migration.txt."""
+"""Figure 4 of CAPE."""
 COSTS = UnitCosts()
 
 
@@ -253,7 +253,7 @@ def test_costs_are_finite_and_no_more_than_what_is_processed(data: st.DataObject
         assert found.processing_s >= max(0.0, found.cost_s)
 
 
-# --- partitions between sites: dcape.txt ---
+# --- partitions between sites: D-CAPE ---
 
 THREE = graph("abc", ["abc"])
 

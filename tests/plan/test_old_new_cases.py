@@ -1,10 +1,10 @@
-"""Figure 6 of plan-migration.txt: which track makes which of the 16 old/new combinations of A, B, C, D."""
+"""Figure 6 of CAPE: which track makes which of the 16 old/new combinations of A, B, C, D."""
 
 from __future__ import annotations
 
 from itertools import product
 
-from anabranch.plan.migration_cost import match_states
+from anabranch.plan.cost.migration_cost import match_states
 from anabranch.plan.tree import Leaf, Plan, parse_plan
 
 OLD_PLAN, NEW_PLAN = parse_plan("(((a b) c) d)"), parse_plan("(((b c) d) a)")

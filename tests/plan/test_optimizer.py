@@ -7,13 +7,13 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from anabranch.plan.cost.estimates import Estimates
+from anabranch.plan.cost.plan_cost import UnitCosts, plan_cost
+from anabranch.plan.search.optimizer import best_plan, ranked
+from anabranch.plan.tree import default_plan
 from tests.plan.every_plan import every_plan
 from tests.plan.statistics import graph, graphs, random_statistics, statistics
-
-from anabranch.plan.cost import UnitCosts, plan_cost
-from anabranch.plan.estimates import Estimates
-from anabranch.plan.optimizer import best_plan, ranked
-from anabranch.plan.tree import default_plan
 
 COSTS = UnitCosts()
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.plan.statistics import graph, statistics
 
-from anabranch.plan.cost import UnitCosts
-from anabranch.plan.estimates import JoinStatistics
-from anabranch.plan.migration_cost import Strategy
-from anabranch.plan.relocation_path import RelocationPath
+from anabranch.plan.cost.estimates import JoinStatistics
+from anabranch.plan.cost.migration_cost import Strategy
+from anabranch.plan.cost.plan_cost import UnitCosts
+from anabranch.plan.cost.relocation_path import RelocationPath
 from anabranch.plan.tree import parse_plan
+from tests.plan.statistics import graph, statistics
 
 THREE = graph("abc", ["abc"])
 COSTS = UnitCosts()

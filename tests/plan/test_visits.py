@@ -6,13 +6,13 @@ import math
 from dataclasses import replace
 
 import pytest
-from tests.plan.statistics import graph, statistics
 
-from anabranch.plan.cost import Calibration, UnitCosts, Work, WorkObserved
-from anabranch.plan.estimates import MOST_BLOCKS, Estimates
-from anabranch.plan.migration_cost import moving_state_cost, parallel_track_cost
+from anabranch.plan.cost.estimates import MOST_BLOCKS, Estimates
+from anabranch.plan.cost.migration_cost import moving_state_cost, parallel_track_cost
+from anabranch.plan.cost.plan_cost import Calibration, UnitCosts, Work, WorkObserved
+from anabranch.plan.cost.probe_counts import JOIN, TRACK, plan_visits
 from anabranch.plan.tree import parse_plan
-from anabranch.plan.visits import JOIN, TRACK, plan_visits
+from tests.plan.statistics import graph, statistics
 
 CHAIN = graph("abcd", ["ab", "bc", "cd"])
 OLD, NEW = parse_plan("(((a b) c) d)"), parse_plan("(((b c) d) a)")

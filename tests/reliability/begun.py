@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 import anabranch as ab
 from anabranch.language.flow import parse_flow
-from anabranch.language.oracle_sql import oracle_sql, oracle_table
+from anabranch.language.oracle.oracle_sql import oracle_sql, oracle_table
 from anabranch.testing.oracle_compare import assert_same_rows
-from anabranch.testing.stream_files import Workload
-from anabranch.testing.workloads import uniform_streams
+from anabranch.workloads.stream_files import Workload
+from anabranch.workloads.uniform import uniform_streams
 
 BATCHES = 4
 HALF = 2

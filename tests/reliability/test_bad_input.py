@@ -13,13 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
-from anabranch.errors import AnabranchError, ConfigError
+from anabranch.errors import AnabranchError, ConfigError, RunError
 from anabranch.language.flow import parse_flow
-from anabranch.runtime.failures import RunError
 from anabranch.state import CorruptionError, PosixStorage, newest
 from anabranch.testing.oracle_compare import assert_same_rows
-from anabranch.testing.spark_cluster import wait_until
-from anabranch.testing.stream_files import START_US
+from anabranch.workloads.stream_files import START_US
+from tests.support.spark_cluster import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

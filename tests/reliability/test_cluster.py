@@ -9,10 +9,10 @@ import pytest
 
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.state import PosixStorage, newest
-from anabranch.testing import crash_driver
-from anabranch.testing.crash_driver import FAULTS
-from anabranch.testing.killed_run import killed_run
-from anabranch.testing.spark_cluster import SparkCluster, finish_driver, spark_cluster, wait_until
+from tests.support import crash_driver
+from tests.support.crash_driver import FAULTS
+from tests.support.killed_run import killed_run
+from tests.support.spark_cluster import SparkCluster, finish_driver, spark_cluster, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

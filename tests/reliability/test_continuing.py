@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.reliability.begun import HALF, Begun, Text, begin, stream_c
 
 import anabranch as ab
 from anabranch.errors import StateError
 from anabranch.language.flow import parse_flow
 from anabranch.state import CheckpointInUseError, PosixStorage, newest
 from anabranch.testing.oracle_compare import assert_same_rows
+from tests.reliability.begun import HALF, Begun, Text, begin, stream_c
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

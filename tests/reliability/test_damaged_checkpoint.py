@@ -15,7 +15,7 @@ import pytest
 
 from anabranch.errors import AnabranchError
 from anabranch.state import CorruptionError, PosixStorage, collect_garbage, newest
-from anabranch.testing.crash_scenario import (
+from tests.support.crash_scenario import (
     BATCHES,
     CrashRun,
     Tricks,
@@ -25,8 +25,11 @@ from anabranch.testing.crash_scenario import (
     often_collected,
     scratch,
 )
-from anabranch.testing.disk_faults import Disk, DiskFault, failing_disk
-from anabranch.testing.faults import SimulatedCrash
+from tests.support.disk_faults import Disk, DiskFault, failing_disk
+from tests.support.faults import SimulatedCrash
+from tests.support.storages import CHOSEN
+
+pytestmark = pytest.mark.skipif(CHOSEN != "posix", reason="damages files in place")
 
 SEEDS = int(os.environ.get("ANABRANCH_DAMAGE_SEEDS", "200"))
 FIRST_SEED = int(os.environ.get("ANABRANCH_DAMAGE_FIRST_SEED", "0"))

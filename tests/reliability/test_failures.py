@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.errors import AnabranchError, StateError
-from anabranch.runtime.failures import RunError, explain_failure
+from anabranch.errors import AnabranchError, RunError, StateError
+from anabranch.spark.failures import explain_failure
 from anabranch.state import CorruptionError
 
 TRACE = "An exception was thrown from the Python worker. Please see the stack trace below.\nTraceback …\n"

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from anabranch.errors import AnabranchError, SinkError, StateError
-from anabranch.runtime.failures import explain_failure
+from anabranch.spark.failures import explain_failure
 from anabranch.state import PosixStorage, acquire, newest, verify_chain
-from anabranch.testing.crash_scenario import (
+from tests.support.crash_scenario import (
     CrashRun,
     Tricks,
     World,
@@ -24,8 +24,11 @@ from anabranch.testing.crash_scenario import (
     often_collected,
     queries,
 )
+from tests.support.storages import CHOSEN
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or CHOSEN != "posix", reason="only root can mount a small disk"
+)
 
 
 @contextmanager

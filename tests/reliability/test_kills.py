@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.testing.crash_driver import STEPS
-from anabranch.testing.killed_run import killed_run, random_kills
+from tests.support.crash_driver import STEPS
+from tests.support.killed_run import killed_run, random_kills
 
 pytestmark = pytest.mark.spark
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from anabranch.plan.migration_cost import PurgeRule
+from anabranch.engine.task.track_run import TrackRun
+from anabranch.plan.cost.migration_cost import PurgeRule
 from anabranch.reproduce import EXPERIMENTS, run_experiment
-from anabranch.reproduce.cape_exact import exact
-from anabranch.reproduce.cape_fig9 import track_seconds
-from anabranch.reproduce.cape_fig10 import moving_state
-from anabranch.reproduce.cape_fig13 import PT, cape_fig13, course
-from anabranch.reproduce.cape_overhead import overhead
-from anabranch.reproduce.cape_streams import SET_1, Arrivals
-from anabranch.runtime.track_run import TrackRun
-from anabranch.sim.experiments.result import Check
+from anabranch.reproduce.cape.cape_exact import exact
+from anabranch.reproduce.cape.cape_fig9 import track_seconds
+from anabranch.reproduce.cape.cape_fig10 import moving_state
+from anabranch.reproduce.cape.cape_fig13 import PT, cape_fig13, course
+from anabranch.reproduce.cape.cape_overhead import overhead
+from anabranch.reproduce.cape.cape_streams import SET_1, Arrivals
+from anabranch.reproduce.report.result import Check
 
 CAPE = [f"cape-fig{n}" for n in range(9, 17)] + ["cape-exact", "cape-reorder", "cape-overhead"]
 SMALL = ["cape-fig9", "cape-fig11", "cape-exact"]

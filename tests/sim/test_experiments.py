@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from anabranch.reproduce import EXPERIMENTS, ClaimFailed, run_experiment
-from anabranch.sim.experiments.flux_setups import seeds
-from anabranch.sim.experiments.result import Check, Result, Spread, Table, at_least, at_most, between
+from anabranch.reproduce.flux.flux_setups import seeds
+from anabranch.reproduce.report.result import Check, Result, Spread, Table, at_least, at_most, between
 
 FAST = ("flux-fig3", "flux-fig7")
 SLOW = ("flux-fig8", "flux-fig9", "flux-fig11", "flux-fig12", "flux-fig13", "flux-fig14", "flux-fig15")

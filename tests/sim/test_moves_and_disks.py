@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anabranch.adapt.proposal import Move
+from anabranch.adapt.balance.proposal import Move
 from anabranch.sim.cluster import MB, MBIT, Cluster, Machine, Network
 from anabranch.sim.disk_model import DiskModel
 from anabranch.sim.mover import Mover

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anabranch.adapt.skew_buffer import SkewBuffer
-from anabranch.sim.cluster import MB, Cluster, Machine, busy_process
-from anabranch.sim.exchange import Exchange
-from anabranch.sim.experiments.flux_setups import (
+from anabranch.adapt.memory.skew_buffer import SkewBuffer
+from anabranch.reproduce.flux.flux_setups import (
     memory_pressure,
     our_hybrid,
     our_load,
@@ -21,6 +19,8 @@ from anabranch.sim.experiments.flux_setups import (
     published_memory,
     small_cluster,
 )
+from anabranch.sim.cluster import MB, Cluster, Machine, busy_process
+from anabranch.sim.exchange import Exchange
 from anabranch.sim.pipeline import Pipeline, Stage
 from anabranch.sim.workload import self_similar, uniform, zipf
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,8 @@ import pyarrow as pa
 
 from anabranch.state.block import BlockMeta, unique_part, write_block
 from anabranch.state.manifest import NO_PARENT, Manifest
+from anabranch.state.stamp import Stamp
+from anabranch.state.storage import Storage
 
 
 def sample_table(rows: int = 50, *, seed: int = 0) -> pa.Table:
@@ -25,16 +26,19 @@ def sample_table(rows: int = 50, *, seed: int = 0) -> pa.Table:
     )
 
 
-def sample_block(blocks: Path, *, batch: int = 0, rows: int = 50, seed: int = 0, **given: Any) -> BlockMeta:
+def sample_block(
+    storage: Storage, *, batch: int = 0, rows: int = 50, seed: int = 0, **given: Any
+) -> BlockMeta:
     """Write a block of `sample_table`."""
     parts: dict[str, Any] = {
         "state": "orders",
+        "stamp": Stamp(1, batch, 0),
         "slot": 0,
         "unique": unique_part(1),
         "min_ts": 0,
         "max_ts": 10,
     }
-    return write_block(blocks, sample_table(rows, seed=seed), batch=batch, **(parts | given))
+    return write_block(storage, sample_table(rows, seed=seed), batch=batch, **(parts | given))
 
 
 def sample_meta(name: str, **given: Any) -> BlockMeta:
@@ -64,3 +68,9 @@ def sample_manifest(batch: int = 0, step: int = 0, parent: str = NO_PARENT, **gi
         "committed_at": 1_700_000_000.5,
     }
     return Manifest(batch=batch, step=step, number=batch + step, parent=parent, **(fields | given))
+
+
+def overwrite(storage: Storage, name: str, data: bytes) -> None:
+    """Change a file, as only damage does."""
+    storage.delete(name)
+    assert storage.put_if_absent(name, data)

@@ -2,23 +2,25 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.state.samples import sample_block, sample_table
 
 from anabranch.state.block import map_block, unique_part, write_block
 from anabranch.state.errors import CorruptionError, InvalidNameError
+from anabranch.state.stamp import Stamp
+from anabranch.state.storage import Storage
+from tests.state.samples import sample_block, sample_table
 
 
-def test_a_block_reads_back_as_one_equal_batch(tmp_path: Path) -> None:
+def test_a_block_reads_back_as_one_equal_batch(storage: Storage) -> None:
     table = sample_table(1000)
     chunks = pa.concat_tables([table.slice(0, 1), table.slice(1, 0), table.slice(1)])
     meta = write_block(
-        tmp_path,
+        storage,
         chunks,
         state="orders ⋈ payments",
+        stamp=Stamp(2, 14, 1),
         batch=12,
         slot=3,
         unique=unique_part(77),
@@ -27,15 +29,15 @@ def test_a_block_reads_back_as_one_equal_batch(tmp_path: Path) -> None:
         max_deadline=20,
         partitions=[(4, 400), (2, 0), (1, 600)],
     )
-    assert map_block(tmp_path, meta).equals(table.combine_chunks().to_batches()[0])
-    assert (tmp_path / meta.name).stat().st_size == meta.bytes
-    assert meta.name.startswith("orders_payments-b0000000012-s003-77-")
+    assert map_block(storage, meta).equals(table.combine_chunks().to_batches()[0])
+    assert len(storage.read(f"blocks/{meta.name}")) == meta.bytes
+    assert meta.name.startswith("e00000002-b0000000014.0001-s003-orders_payments-77-")
     assert (meta.rows, meta.batch, meta.last_batch, meta.max_deadline) == (1000, 12, 12, 20)
     assert meta.partitions == ((1, 600), (4, 400))
 
 
-def test_a_leaf_block_has_its_largest_time_as_deadline(tmp_path: Path) -> None:
-    assert sample_block(tmp_path, max_ts=10).max_deadline == 10
+def test_a_leaf_block_has_its_largest_time_as_deadline(storage: Storage) -> None:
+    assert sample_block(storage, max_ts=10).max_deadline == 10
 
 
 @pytest.mark.parametrize(
@@ -61,61 +63,63 @@ def test_a_leaf_block_has_its_largest_time_as_deadline(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_any_arrow_data_survives(tmp_path: Path, table: pa.Table) -> None:
-    meta = write_block(tmp_path, table, state="s", batch=0, slot=0, unique="u", min_ts=0, max_ts=0)
-    assert map_block(tmp_path, meta).to_pylist() == table.to_pylist()
-    assert map_block(tmp_path, meta).schema == table.schema
+def test_any_arrow_data_survives(storage: Storage, table: pa.Table) -> None:
+    meta = write_block(
+        storage, table, state="s", stamp=Stamp(1, 0, 0), batch=0, slot=0, unique="u", min_ts=0, max_ts=0
+    )
+    assert map_block(storage, meta).to_pylist() == table.to_pylist()
+    assert map_block(storage, meta).schema == table.schema
 
 
-def test_an_open_block_is_mapped_and_not_copied(tmp_path: Path) -> None:
-    meta = sample_block(tmp_path, rows=100_000)
+def test_an_open_block_is_mapped_and_not_copied(storage: Storage) -> None:
+    meta = sample_block(storage, rows=100_000)
     before = pa.total_allocated_bytes()
-    block = map_block(tmp_path, meta)
+    block = map_block(storage, meta)
     assert block.num_rows == 100_000
     assert pa.total_allocated_bytes() - before < 100_000
 
 
-def test_an_open_block_outlives_its_file(tmp_path: Path) -> None:
-    meta = sample_block(tmp_path, rows=1000)
-    block = map_block(tmp_path, meta)
-    (tmp_path / meta.name).unlink()
+def test_an_open_block_outlives_its_file(storage: Storage) -> None:
+    meta = sample_block(storage, rows=1000)
+    block = map_block(storage, meta)
+    storage.delete(f"blocks/{meta.name}")
     assert block.to_pylist() == sample_table(1000).to_pylist()
 
 
-def test_two_runs_of_one_task_never_share_a_name(tmp_path: Path) -> None:
-    first, second = (sample_block(tmp_path, unique=unique_part(5)) for _ in range(2))
+def test_two_runs_of_one_task_never_share_a_name(storage: Storage) -> None:
+    first, second = (sample_block(storage, unique=unique_part(5)) for _ in range(2))
     assert first.name != second.name
-    sample_block(tmp_path, unique="same")
+    sample_block(storage, unique="same")
     with pytest.raises(FileExistsError):
-        sample_block(tmp_path, unique="same")
+        sample_block(storage, unique="same")
 
 
-def test_sites_that_share_nothing_have_folders_of_their_own(tmp_path: Path) -> None:
-    meta = sample_block(tmp_path, folder="site-3")
+def test_sites_that_share_nothing_have_folders_of_their_own(storage: Storage) -> None:
+    meta = sample_block(storage, folder="site-3")
     assert meta.name.startswith("site-3/")
-    assert map_block(tmp_path, meta).num_rows == meta.rows
+    assert map_block(storage, meta).num_rows == meta.rows
     with pytest.raises(InvalidNameError):
-        sample_block(tmp_path, folder="../elsewhere")
+        sample_block(storage, folder="../elsewhere")
 
 
-def test_a_manifest_cannot_make_us_open_a_file_elsewhere(tmp_path: Path) -> None:
-    meta = dataclasses.replace(sample_block(tmp_path), name="../secret.arrow")
+def test_a_manifest_cannot_make_us_open_a_file_elsewhere(storage: Storage) -> None:
+    meta = dataclasses.replace(sample_block(storage), name="../secret.arrow")
     with pytest.raises(InvalidNameError):
-        map_block(tmp_path, meta)
+        map_block(storage, meta)
 
 
-def test_a_missing_block_is_an_error_that_names_the_file_and_the_way_out(tmp_path: Path) -> None:
-    meta = sample_block(tmp_path)
-    (tmp_path / meta.name).unlink()
+def test_a_missing_block_is_an_error_that_names_the_file_and_the_way_out(storage: Storage) -> None:
+    meta = sample_block(storage)
+    storage.delete(f"blocks/{meta.name}")
     with pytest.raises(CorruptionError) as caught:
-        map_block(tmp_path, meta)
+        map_block(storage, meta)
     assert meta.name in str(caught.value)
     assert f"expected {meta.bytes} bytes, found no file" in str(caught.value)
     assert "restore the checkpoint" in str(caught.value)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
-def test_a_wrong_row_count_is_an_error(tmp_path: Path) -> None:
-    meta = dataclasses.replace(sample_block(tmp_path, rows=50), rows=51)
+def test_a_wrong_row_count_is_an_error(storage: Storage) -> None:
+    meta = dataclasses.replace(sample_block(storage, rows=50), rows=51)
     with pytest.raises(CorruptionError, match="expected 51 rows in one batch, found 50 rows"):
-        map_block(tmp_path, meta)
+        map_block(storage, meta)

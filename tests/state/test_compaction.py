@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.state.samples import sample_meta
 
 from anabranch.state.block import BlockMeta
 from anabranch.state.compaction import FAN_IN, FULL_GROWTH, GROWTH, TINY_ROWS, plan_compaction
+from tests.state.samples import sample_meta
 
 _names = itertools.count()
 
@@ -191,3 +191,11 @@ def test_pieces_of_one_merger_count_as_one_block() -> None:
     assert plan_compaction([*pieces, *small[1:]], bucket_us=None) == ()
     (group,) = plan_compaction([*pieces, *small], bucket_us=None)
     assert set(group) == {block.name for block in small}
+
+
+def test_no_more_is_merged_at_once_than_there_is_room_for() -> None:
+    blocks = [_block(rows=10) for _ in range(40)]
+    room = sum(block.bytes for block in blocks[:12])
+    (group,) = plan_compaction(blocks, bucket_us=None, most_bytes=room)
+    assert len(group) == 12
+    assert plan_compaction(blocks, bucket_us=None, most_bytes=blocks[0].bytes) == ()

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.state.samples import sample_block, sample_manifest, sample_meta
 
 from anabranch.errors import StateError
 from anabranch.state.block import map_block
@@ -16,6 +15,7 @@ from anabranch.state.errors import CorruptionError
 from anabranch.state.manifest_codec import decode, encode
 from anabranch.state.manifest_log import newest, publish, verify_chain
 from anabranch.state.storage import PosixStorage
+from tests.state.samples import sample_block, sample_manifest, sample_meta
 
 SEED = 20_261_115
 
@@ -52,16 +52,17 @@ def _finds_damage(read: Callable[[], object], *, file: str) -> bool:
 
 
 def test_every_damage_to_a_block_is_found_before_arrow_reads_it(tmp_path: Path) -> None:
-    meta = sample_block(tmp_path, rows=500)
-    path = tmp_path / meta.name
+    storage = PosixStorage(tmp_path)
+    meta = sample_block(storage, rows=500)
+    path = tmp_path / "blocks" / meta.name
     data = path.read_bytes()
     damages = _damages(data, flips=400)
     assert len(damages) > 400
     for what, damaged in damages:
         path.write_bytes(damaged)
-        assert _finds_damage(lambda: map_block(tmp_path, meta), file=meta.name), f"seed {SEED}: {what}"
+        assert _finds_damage(lambda: map_block(storage, meta), file=meta.name), f"seed {SEED}: {what}"
     path.write_bytes(data)
-    assert map_block(tmp_path, meta).num_rows == 500
+    assert map_block(storage, meta).num_rows == 500
 
 
 def test_every_single_bit_of_a_small_manifest_is_protected() -> None:

@@ -6,7 +6,6 @@ import itertools
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.state.samples import sample_meta
 
 from anabranch.state.expiry import (
     DROP_ALL,
@@ -18,6 +17,7 @@ from anabranch.state.expiry import (
     leaf_horizon,
     may_drop,
 )
+from tests.state.samples import sample_meta
 
 STREAMS = ("a", "b", "c")
 windows = st.none() | st.integers(0, 6)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -11,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from anabranch.errors import StateError
 from anabranch.state.errors import CheckpointInUseError, FencedError
 from anabranch.state.fence import acquire, highest_epoch
-from anabranch.state.storage import PosixStorage
+from anabranch.state.storage import PosixStorage, Storage
 
 _HOLD = """
 import sys
@@ -56,10 +58,9 @@ def test_a_killed_session_frees_the_checkpoint_at_once(tmp_path: Path) -> None:
             fence.check()
 
 
-def test_a_second_session_in_the_same_process_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
-    storage = PosixStorage(tmp_path)
+def test_a_second_session_in_the_same_process_is_refused_until_the_first_lets_go(storage: Storage) -> None:
     first = acquire(storage)
-    with pytest.raises(CheckpointInUseError, match=f"process {os.getpid()}"):
+    with pytest.raises(CheckpointInUseError, match=rf"process {os.getpid()} on .* \(writer epoch 1\)"):
         acquire(storage)
     first.release()
     first.release()
@@ -67,17 +68,16 @@ def test_a_second_session_in_the_same_process_is_refused_until_the_first_lets_go
         assert second.epoch == first.epoch + 1
 
 
-def test_a_zombie_is_fenced_by_a_session_it_cannot_see(tmp_path: Path) -> None:
-    storage = PosixStorage(tmp_path)
-    zombie = acquire(storage)
-    zombie.check()
-    storage.put_if_absent("epochs/00000002", b"")  # a machine that does not share our lock
-    with pytest.raises(FencedError, match=r"writer epoch 1, but epoch 2"):
+def test_a_zombie_is_fenced_by_a_session_it_cannot_see(storage: Storage) -> None:
+    with acquire(storage) as zombie:
         zombie.check()
+        storage.put_if_absent("epochs/00000002", b"")  # a machine that does not share our lock
+        with pytest.raises(FencedError, match=r"writer epoch 1, but epoch 2"):
+            zombie.check()
 
 
-def test_a_released_fence_no_longer_passes(tmp_path: Path) -> None:
-    fence = acquire(PosixStorage(tmp_path))
+def test_a_released_fence_no_longer_passes(storage: Storage) -> None:
+    fence = acquire(storage)
     fence.release()
     with pytest.raises(FencedError, match="released"):
         fence.check()
@@ -91,9 +91,21 @@ def test_a_holder_that_has_not_signed_yet_is_still_refused_politely(tmp_path: Pa
             acquire(storage)
 
 
-def test_an_epoch_claimed_by_another_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    storage = PosixStorage(tmp_path)
+def test_an_epoch_claimed_by_another_is_skipped(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     storage.put_if_absent("epochs/00000001", b"")
     monkeypatch.setattr("anabranch.state.fence.highest_epoch", lambda _: 0)
     with acquire(storage) as fence:
         assert fence.epoch == 2
+
+
+def test_a_session_that_cannot_claim_an_epoch_lets_go_of_the_checkpoint(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: Storage) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("anabranch.state.fence.highest_epoch", full)
+        with pytest.raises(StateError, match="No space left"):
+            acquire(storage)
+    acquire(storage).release()

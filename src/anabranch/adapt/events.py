@@ -1,4 +1,4 @@
-"""Events of the adaptive parts: what was decided and what came of it, with the numbers."""
+"""Events: what was decided or noticed while a run goes on, with the reason and the numbers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from anabranch.adapt.proposal import Decision
+from anabranch.adapt.balance.proposal import Decision
 
 
 class EventKind(StrEnum):
     """A word to filter by."""
 
+    REBALANCED = "rebalanced"
     MOVE_ACCEPTED = "move_accepted"
     MOVE_REFUSED = "move_refused"
     MOVE_FINISHED = "move_finished"
     BENEFIT_OBSERVED = "benefit_observed"
     TUNED = "tuned"
+    LEFT_ALONE = "left_alone"
     PAUSED = "paused"
     RESUMED = "resumed"
     LOAD_SHIFTED = "load_shifted"
@@ -26,35 +28,78 @@ class EventKind(StrEnum):
     SKEW_LASTS = "skew_lasts"
     PLAN_CHANGED = "plan_changed"
     PLAN_POSTPONED = "plan_postponed"
+    PLAN_ABANDONED = "plan_abandoned"
     TRACK_BEGAN = "track_began"
     TRACK_ENDED = "track_ended"
     STATE_MOVED = "state_moved"
     STREAM_IDLE = "stream_idle"
     TIME_UNIT = "time_unit"
+    ROWS_LATE = "rows_late"
+    REPLAYED = "replayed"
+    FINISHING = "finishing"
+    QUERY_FAILED = "query_failed"
+    EMPTY_FILES = "empty_files"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+
+    @property
+    def is_detail(self) -> bool:
+        """Whether another event sums it up: terminals leave it out, the logs and `--why` have it."""
+        return self in _DETAILS
+
+    @property
+    def is_decision(self) -> bool:
+        """Whether the engine decided something, or noticed what it decides by."""
+        return self not in _COURSE
+
+
+_DETAILS = frozenset({EventKind.MOVE_ACCEPTED, EventKind.MOVE_REFUSED, EventKind.MOVE_FINISHED})
+_COURSE = frozenset(
+    {
+        EventKind.REPLAYED,
+        EventKind.FINISHING,
+        EventKind.QUERY_FAILED,
+        EventKind.EMPTY_FILES,
+        EventKind.FINISHED,
+        EventKind.STOPPED,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
-class AdaptEvent:
-    """Something the controller decided or noticed.
+class Event:
+    """Something that happened in a run beside rows.
 
-    >>> AdaptEvent(7.0, EventKind.PAUSED, "no more moves for 16 rounds").to_json()
-    {'at': 7.0, 'kind': 'paused', 'message': 'no more moves for 16 rounds'}
+    Attributes
+    ----------
+    batch
+        The batch after which it happened; in the simulator, the second. -1 before the first batch.
+    data
+        The numbers behind the message.
+
+    Examples
+    --------
+    >>> Event(7, EventKind.PAUSED, "no more moves for 16 rounds").to_json()
+    {'batch': 7, 'kind': 'paused', 'message': 'no more moves for 16 rounds'}
     """
 
-    at: float
+    batch: int
     kind: EventKind
     message: str
     data: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of_decision(cls, decision: Decision) -> AdaptEvent:
+    def of_decision(cls, decision: Decision) -> Event:
         """Tell a decision: the move, the policy's reason and, if refused, why."""
         proposal = decision.proposal
         if decision.accepted:
             kind, message = EventKind.MOVE_ACCEPTED, f"{proposal.move}: {proposal.reason}"
         else:
             kind, message = EventKind.MOVE_REFUSED, f"{proposal.move} refused: {decision.why}"
-        return cls(decision.at, kind, message, decision.to_json())
+        return cls(int(decision.at), kind, message, decision.to_json())
 
     def to_json(self) -> dict[str, Any]:
-        return {"at": self.at, "kind": str(self.kind), "message": self.message, **self.data}
+        return {"batch": self.batch, "kind": str(self.kind), "message": self.message, **self.data}
+
+    def __str__(self) -> str:
+        return f"batch {self.batch}: {self.kind}: {self.message}"

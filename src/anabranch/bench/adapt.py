@@ -11,11 +11,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from anabranch.adapt.events import Event
 from anabranch.bench.anabranch_join import start_join
 from anabranch.bench.engine_run import WARM_UP_BATCHES
-from anabranch.runtime.events import Event
-from anabranch.testing.crowded import crowded_streams
-from anabranch.testing.workloads import Workload, three_streams
+from anabranch.workloads.crowded import crowded_streams
+from anabranch.workloads.uniform import Workload, three_streams
 
 SITES = 8
 BALANCED = 1.2

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from anabranch.engine.local_driver import LocalRun
+from anabranch.engine.settings import Settings
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Column, Stream
-from anabranch.runtime.settings import Settings
-from anabranch.testing.local_run import LocalRun
 
 INTERVAL_US = 1_000_000
 AGGREGATES = "COUNT(*) AS n, SUM(x) AS s, MAX(x) AS hi, AVG(y) AS m, STDDEV(y) AS d"

@@ -9,12 +9,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from anabranch.adapt.boundary.decider import Decider
 from anabranch.bench.engine_run import EngineRun
 from anabranch.bench.peers import batch_times, count_parquet_rows
-from anabranch.runtime.run import Run
-from anabranch.runtime.session import Session
-from anabranch.runtime.sinks import ParquetSink
-from anabranch.testing.workloads import Workload
+from anabranch.engine.sinks.parquet_sink import ParquetSink
+from anabranch.spark.run import Run
+from anabranch.spark.session import Session
+from anabranch.workloads.uniform import Workload
 
 POLL_SECONDS = 0.1
 
@@ -59,10 +60,12 @@ def start_join(
     *,
     window_us: int,
     ends: bool = True,
+    decider: Decider | None = None,
     **settings: int | str,
 ) -> Run:
     """Start the join, checkpoint and results below `scratch`; with `ends`, over the files there are."""
     session = Session(spark, scratch / "checkpoint", **settings)
+    session.decider = decider
     add_streams(session, spark, workload)
     session.query("pairs", join_text(workload, window_us=window_us), ParquetSink(scratch / "out"))
     return session.start(availableNow=True) if ends else session.start()
@@ -83,7 +86,7 @@ def add_streams(session: Session, spark: SparkSession, workload: Workload) -> No
 def join_text(workload: Workload, *, window_us: int) -> str:
     """The query: equal keys, all within the window of each other.
 
-    >>> from anabranch.testing.workloads import StreamFiles
+    >>> from anabranch.workloads.uniform import StreamFiles
     >>> streams = tuple(StreamFiles(n, Path(n), "", 0) for n in ("a", "b"))
     >>> print(join_text(Workload(streams, 1, 1, 0), window_us=10_000_000))
     SELECT a.k, a.id AS a_id, b.id AS b_id

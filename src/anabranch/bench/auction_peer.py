@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from anabranch.bench.engine_run import EngineRun
 from anabranch.bench.native_conf import native_conf
 from anabranch.bench.peers import batch_times, count_parquet_rows
-from anabranch.testing.workloads import Workload
+from anabranch.workloads.uniform import Workload
 
 
 def spark_auction_join(

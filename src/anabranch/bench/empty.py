@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from anabranch.bench.anabranch_join import anabranch_join
 from anabranch.bench.engine_run import WARM_UP_BATCHES, EngineRun
 from anabranch.bench.peers import empty_foreach_batch
-from anabranch.testing.workloads import uniform_streams
+from anabranch.workloads.uniform import uniform_streams
 
 
 @dataclass(frozen=True, slots=True)

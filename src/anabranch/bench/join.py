@@ -21,7 +21,7 @@ from anabranch.bench.peers import (
 )
 from anabranch.bench.same_results import difference
 from anabranch.bench.three_way_peers import duckdb_three_way_join, spark_three_way_join
-from anabranch.testing.workloads import KeyType, Workload, three_streams, uniform_streams
+from anabranch.workloads.uniform import KeyType, Workload, three_streams, uniform_streams
 
 PEERS = ("spark", "rocksdb", "duckdb", "polars", "flink")
 DEFAULT_PEERS = ("spark", "duckdb", "polars", "flink")

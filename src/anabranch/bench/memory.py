@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from anabranch.bench.anabranch_join import anabranch_join
 from anabranch.bench.worker_memory import WorkerMemory, python_workers
-from anabranch.runtime.run import Run
-from anabranch.testing.workloads import uniform_streams
+from anabranch.spark.run import Run
+from anabranch.workloads.uniform import uniform_streams
 
 SAMPLE_SECONDS = 0.5
 KEYS_PER_STATE_ROW = 4

@@ -18,12 +18,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anabranch.bench.engine_run import BatchTime, EngineRun, Skipped
-from anabranch.runtime.spark_conf import conf_set
-from anabranch.testing.workloads import StreamFiles, Workload
+from anabranch.spark.conf import conf_set
+from anabranch.workloads.uniform import StreamFiles, Workload
 
 StateStore = Literal["default", "rocksdb"]
 
-_STATE_STORES: dict[StateStore, dict[str, str]] = {
+STATE_STORES: dict[StateStore, dict[str, str]] = {
     "default": {},
     "rocksdb": {
         "spark.sql.streaming.stateStore.providerClass": (
@@ -45,7 +45,7 @@ def spark_native_join(
 
     Spark gets as many shuffle partitions as cores: its default of 200 would make it several times slower.
     """
-    a, b = (_watermarked(spark, stream, workload.disorder_us) for stream in workload.streams)
+    a, b = (watermarked(spark, stream, workload.disorder_us) for stream in workload.streams)
     window = F.expr(f"INTERVAL '{window_us / 1e6:.6f}' SECOND")
     pairs = a.alias("a").join(
         b.alias("b"),
@@ -58,7 +58,7 @@ def spark_native_join(
     settings = {
         "spark.sql.shuffle.partitions": str(spark.sparkContext.defaultParallelism),
         "spark.sql.streaming.numRecentProgressUpdates": "100000",
-        **_STATE_STORES[state_store],
+        **STATE_STORES[state_store],
     }
     with conf_set(spark, settings):
         began = time.perf_counter()
@@ -167,6 +167,7 @@ def _file_stream(spark: SparkSession, stream: StreamFiles) -> DataFrame:
     return spark.readStream.schema(stream.ddl).option("maxFilesPerTrigger", 1).parquet(str(stream.path))
 
 
-def _watermarked(spark: SparkSession, stream: StreamFiles, lateness_us: int) -> DataFrame:
+def watermarked(spark: SparkSession, stream: StreamFiles, lateness_us: int) -> DataFrame:
+    """A file per trigger, with a watermark under which Spark and we call the same rows late."""
     # Spark counts a row at the watermark as late and keeps watermarks in milliseconds: one more of these.
     return _file_stream(spark, stream).withWatermark("ts", f"{lateness_us + 1000} microseconds")

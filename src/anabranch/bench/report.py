@@ -11,10 +11,15 @@ from typing import Any
 from rich.table import Table
 
 from anabranch.bench.adapt import SITES, AdaptCost
+from anabranch.bench.adapt_loads import LoadResult
+from anabranch.bench.band import BandBench, DistanceBench
 from anabranch.bench.empty import EmptyBatches
 from anabranch.bench.engine_run import WARM_UP_BATCHES, EngineRun, Skipped
 from anabranch.bench.join import JoinBench, JoinResult
+from anabranch.bench.kernels import KernelBench
+from anabranch.bench.many_sites import FEW, MANY, ROWS, ManySites
 from anabranch.bench.memory import StateMemory
+from anabranch.bench.window import WindowBench
 from anabranch.bench.window_scale import WindowScale
 
 MIB = 1024 * 1024
@@ -22,13 +27,18 @@ MIB = 1024 * 1024
 
 def join_table(bench: JoinBench, results: Sequence[JoinResult]) -> Table:
     """Throughput of every engine, and Anabranch's as a multiple of it."""
-    runs = [r for r in results if isinstance(r.outcome, EngineRun)]
-    ours = runs[0].outcome
-    assert isinstance(ours, EngineRun)
     title = (
         f"{bench.streams} streams, {bench.rows:,} rows per stream and batch, {bench.batches} batches, "
         f"window {bench.window_batches} batches, {bench.keys} keys"
     )
+    return engines_table(title, results)
+
+
+def engines_table(title: str, results: Sequence[JoinResult]) -> Table:
+    """Engines side by side, Anabranch first."""
+    runs = [r for r in results if isinstance(r.outcome, EngineRun)]
+    ours = runs[0].outcome
+    assert isinstance(ours, EngineRun)
     table = Table(title=title, title_justify="left")
     table.add_column("engine")
     for column in (
@@ -59,7 +69,7 @@ def join_table(bench: JoinBench, results: Sequence[JoinResult]) -> Table:
     return table
 
 
-def join_notes(bench: JoinBench, results: Sequence[JoinResult]) -> list[str]:
+def join_notes(bench: JoinBench | WindowBench, results: Sequence[JoinResult]) -> list[str]:
     """What does not fit in the table: how it was measured, skipped peers, differences."""
     jvm = f"warm: engines on it ran for {bench.warm_s:g} s before" if bench.warm_s else "cold"
     notes = [
@@ -123,6 +133,85 @@ def adapt_table(result: AdaptCost) -> Table:
     return table
 
 
+def kernel_table(result: KernelBench) -> Table:
+    table = Table(
+        title=f"{result.rows:,} rows: time without a hot key, and with one as a multiple of it",
+        title_justify="left",
+    )
+    table.add_column("kernel")
+    table.add_column("times")
+    table.add_column("no hot key", justify="right")
+    for share in result.hot_shares[1:]:
+        table.add_column(f"{share:.0%} hot", justify="right")
+    for found in result.times:
+        ratios = (f"{ratio:.2f} ×" for ratio in found.ratios[1:])
+        table.add_row(found.kernel, found.order, f"{found.milliseconds[0]:,.2f} ms", *ratios)
+    return table
+
+
+def hot_join_table(result: KernelBench) -> Table:
+    table = Table(title="Whole joins on a million keys, without Spark", title_justify="left")
+    for column in ("streams", "hot", "rows", "results", "CPU time", "of no hot key"):
+        table.add_column(column, justify="right")
+    for join, ratio in result.join_ratios():
+        table.add_row(
+            f"{join.streams}",
+            f"{join.hot:.0%}",
+            f"{join.rows:,}",
+            f"{join.results:,}",
+            f"{join.seconds:.2f} s",
+            f"{ratio:.2f} ×",
+        )
+    return table
+
+
+def band_table(band: BandBench, distance: DistanceBench) -> Table:
+    """Joins without an equality."""
+    title = (
+        f"joins without an equality: {band.rows:,} rows per stream and batch, "
+        f"window {band.window_batches} batches"
+    )
+    table = Table(title=title, title_justify="left")
+    for column in ("join", "a second", "beside DuckDB", "results"):
+        table.add_column(column, justify="left" if column == "join" else "right")
+    table.add_row("band", f"{band.rows_per_second:,.0f} rows", f"{band.ratio:.2f} ×", f"{band.results:,}")
+    table.add_row(
+        f"distance, {distance.dimensions} dimensions",
+        f"{distance.pairs_per_second / 1e6:,.0f} M pairs of one core",
+        "–",
+        f"{distance.results:,}",
+    )
+    return table
+
+
+def loads_table(results: Sequence[LoadResult]) -> Table:
+    table = Table(title="Balancing, load by load", title_justify="left")
+    table.add_column("load")
+    for column in (
+        "moves",
+        "expected saving",
+        "observed saving",
+        "least observed",
+        "critical path, ÷ without",
+    ):
+        table.add_column(column, justify="right")
+    for r in results:
+        shares = ("–" if share is None else f"{share:.0%}" for share in (r.expected, r.observed, r.least))
+        table.add_row(r.load, f"{r.moves}", *shares, f"{r.critical:.2f} ×")
+    return table
+
+
+def many_sites_table(result: ManySites) -> Table:
+    table = Table(title=f"Ten queries, {2 * ROWS:,} rows a batch", title_justify="left")
+    table.add_column("sites")
+    table.add_column("median of batch", justify="right")
+    table.add_row(f"{FEW}", f"{result.few_ms:,.0f} ms")
+    table.add_row(f"{MANY}", f"{result.many_ms:,.0f} ms")
+    table.add_section()
+    table.add_row("ratio", f"{result.ratio:.2f} ×")
+    return table
+
+
 def memory_table(result: StateMemory) -> Table:
     worker = result.at_end
     table = Table(
@@ -158,16 +247,18 @@ def machine() -> dict[str, Any]:
     }
 
 
-def join_json(bench: JoinBench, results: Sequence[JoinResult]) -> dict[str, Any]:
+def join_json(bench: JoinBench | WindowBench, results: Sequence[JoinResult]) -> dict[str, Any]:
     return {
-        "bench": "join",
+        "bench": "join" if isinstance(bench, JoinBench) else "window",
         "machine": machine(),
         "parameters": dataclasses.asdict(bench),
         "engines": [_outcome_json(r) for r in results],
     }
 
 
-def plain_json(name: str, result: WindowScale | EmptyBatches | StateMemory | AdaptCost) -> dict[str, Any]:
+def plain_json(
+    name: str, result: WindowScale | EmptyBatches | StateMemory | AdaptCost | KernelBench | BandBench
+) -> dict[str, Any]:
     """A measurement that is one dataclass, its ratio included."""
     found = {"bench": name, "machine": machine(), **dataclasses.asdict(result)}
     return found if isinstance(result, StateMemory) else found | {"ratio": result.ratio}

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from anabranch.bench.engine_run import EngineRun, Skipped
 from anabranch.bench.native_conf import native_conf
 from anabranch.bench.peers import batch_times, count_parquet_rows
-from anabranch.testing.workloads import StreamFiles, Workload
+from anabranch.workloads.uniform import StreamFiles, Workload
 
 
 def duckdb_three_way_join(workload: Workload, *, window_us: int, scratch: Path) -> EngineRun:

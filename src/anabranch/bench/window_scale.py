@@ -13,8 +13,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from anabranch.bench.anabranch_join import anabranch_join
-from anabranch.runtime.run import Run
-from anabranch.testing.workloads import KEYS_PER_ROW, KeyType, uniform_streams
+from anabranch.spark.run import Run
+from anabranch.workloads.uniform import KEYS_PER_ROW, KeyType, uniform_streams
 
 MEASURED = 12
 """Batches at the end that count: the window has been full for a while."""

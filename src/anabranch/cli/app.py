@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from anabranch.cli.bench import bench
-from anabranch.cli.demo import demo
+from anabranch.cli.demo.demo import demo
 from anabranch.cli.explain import explain
 from anabranch.cli.reproduce import reproduce
 from anabranch.cli.run import run

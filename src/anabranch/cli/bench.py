@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -33,6 +34,10 @@ DRIVER_MEMORY = "6g"
 
 class ResultsDiffer(AnabranchError):
     """Two engines gave different results, so that their speeds cannot be compared."""
+
+
+class TooSlow(AnabranchError):
+    """A measurement is far from what it should be."""
 
 
 @bench.command()
@@ -96,6 +101,38 @@ def join(
 
 
 @bench.command()
+def window(
+    rows: Annotated[int, typer.Option(help="Rows per micro-batch.", min=1)] = 50_000,
+    keys: Annotated[int, typer.Option(help="Different keys.", min=1)] = 10_000,
+    batches: Annotated[int, typer.Option(help="Micro-batches.", min=5)] = 22,
+    window_batches: Annotated[int, typer.Option(help="Length of a window in batches.", min=1)] = 5,
+    warm: Annotated[
+        float, typer.Option(help="Seconds for which each engine runs before it counts.", min=0)
+    ] = 60,
+    json_file: JsonFile = None,
+    scratch: Scratch = None,
+    conf: Conf = None,
+    debug: Debug = False,
+) -> None:
+    """Aggregate tumbling windows, beside Spark's own groupBy(window) with RocksDB state."""
+    with telling(debug=debug), _bench(scratch, conf, debug=debug) as (spark, folder, console):
+        from anabranch.bench.report import engines_table, join_json, join_notes
+        from anabranch.bench.window import WindowBench, run_window_bench
+
+        plan = WindowBench(rows=rows, keys=keys, batches=batches, window_batches=window_batches, warm_s=warm)
+        results = []
+        for result in run_window_bench(spark, plan, folder):
+            results.append(result)
+            console.print(f"  {result.outcome.engine}: done", style="dim", highlight=False)
+        console.print(engines_table(plan.title, results))
+        for note in join_notes(plan, results):
+            console.print(note, highlight=False)
+        _write(json_file, join_json(plan, results))
+        if any(r.difference is not None for r in results):
+            raise ResultsDiffer("the engines gave different results, so the figures mean nothing")
+
+
+@bench.command()
 def empty(
     batches: Annotated[int, typer.Option(help="Micro-batches per turn.", min=5)] = 23,
     rounds: Annotated[int, typer.Option(help="Turns of each side.", min=1)] = 2,
@@ -124,14 +161,21 @@ def adapt(
     conf: Conf = None,
     debug: Debug = False,
 ) -> None:
-    """Measure what adaptation costs on a uniform load, and how fast it answers a shift."""
+    """Measure what adaptation costs and saves on loads that need it, and on loads that do not."""
     with telling(debug=debug), _bench(scratch, conf, debug=debug) as (spark, folder, console):
         from anabranch.bench.adapt import run_adapt
-        from anabranch.bench.report import adapt_table, plain_json
+        from anabranch.bench.adapt_loads import run_loads
+        from anabranch.bench.many_sites import run_many_sites
+        from anabranch.bench.report import adapt_table, loads_table, many_sites_table, plain_json
 
+        loads = list(run_loads(spark, folder / "loads", rows=rows, batches=batches))
+        console.print(loads_table(loads))
+        sites = run_many_sites(spark, folder / "sites")
+        console.print(many_sites_table(sites))
         result = run_adapt(spark, folder, rows=rows, batches=batches, rounds=rounds)
         console.print(adapt_table(result))
-        _write(json_file, plain_json("adapt", result))
+        measured = {"loads": [asdict(load) for load in loads], "sites": asdict(sites)}
+        _write(json_file, plain_json("adapt", result) | measured)
 
 
 @bench.command()
@@ -155,14 +199,68 @@ def memory(
         _write(json_file, plain_json("memory", result))
 
 
+@bench.command()
+def kernels(
+    rows: Annotated[int, typer.Option(help="Rows that every kernel works on.", min=1000)] = 400_000,
+    rounds: Annotated[int, typer.Option(help="Turns, of which the shortest counts.", min=1)] = 7,
+    json_file: JsonFile = None,
+    debug: Debug = False,
+) -> None:
+    """Time every kernel with more and more rows on one key, and times in order, reversed and at random."""
+    with telling(debug=debug):
+        from anabranch.bench.hot_join import run_hot_joins
+        from anabranch.bench.kernels import HOT_SHARES, MOST, KernelBench, run_kernels
+        from anabranch.bench.report import hot_join_table, kernel_table, plain_json
+
+        console = _console()
+        with console.status("Timing kernels …"), tempfile.TemporaryDirectory() as folder:
+            times = tuple(run_kernels(rows=rows, rounds=rounds))
+            joins = tuple(run_hot_joins(Path(folder), rows=rows))
+        result = KernelBench(rows, HOT_SHARES, times, joins)
+        console.print(kernel_table(result))
+        console.print(hot_join_table(result))
+        _write(json_file, plain_json("kernels", result))
+        if slow := result.too_slow():
+            raise TooSlow(f"more than {MOST:g} times their usual case:\n" + "\n".join(slow))
+
+
+@bench.command()
+def band(
+    rows: Annotated[int, typer.Option(help="Rows per stream and batch.", min=1000)] = 100_000,
+    window_batches: Annotated[int, typer.Option(help="Length of the window in batches.", min=1)] = 5,
+    batches: Annotated[int, typer.Option(help="Batches that count.", min=1)] = 6,
+    json_file: JsonFile = None,
+    debug: Debug = False,
+) -> None:
+    """Join by bands beside DuckDB, and vectors by their distance."""
+    with telling(debug=debug):
+        from anabranch.bench.band import run_band, run_distance
+        from anabranch.bench.report import band_table, plain_json
+
+        console = _console()
+        with console.status("Joining …"), tempfile.TemporaryDirectory() as folder:
+            run_band(Path(folder) / "compiled", rows=1000, batches=1)
+            joined = run_band(
+                Path(folder) / "band", rows=rows, window_batches=window_batches, batches=batches
+            )
+            near = run_distance()
+        console.print(band_table(joined, near))
+        measured = asdict(near) | {"pairs_per_second": near.pairs_per_second}
+        _write(json_file, plain_json("band", joined) | {"distance": measured})
+
+
+def _console() -> Console:
+    """Wide enough for the tables."""
+    console = Console()
+    return console if console.is_terminal else Console(width=160)
+
+
 @contextmanager
 def _bench(
     scratch: Path | None, conf: list[str] | None, *, debug: bool
 ) -> Iterator[tuple[SparkSession, Path, Console]]:
-    """A Spark session, a folder to work in, and a console wide enough for the tables."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)
+    """A Spark session, a folder to work in, and a console."""
+    console = _console()
     console.print("Starting Spark …", style="dim", highlight=False)
     spark = start_spark(None, {"spark.driver.memory": DRIVER_MEMORY} | parse_conf(conf or []), debug=debug)
     if scratch is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +11,9 @@ import typer
 from anabranch.cli.flow_file import read_flow
 from anabranch.cli.telling import Debug, InputError, telling
 from anabranch.cli.why import plans_of, show_decisions
-from anabranch.exchange.partition_map import PARTITIONS
-from anabranch.runtime.catalog import explain_query, reconcile
-from anabranch.runtime.settings import Settings
+from anabranch.engine.settings import Settings
+from anabranch.exchange.address import PARTITIONS
+from anabranch.queries.catalog import explain_query, reconcile
 
 
 def explain(
@@ -43,14 +44,19 @@ def explain(
         declared = read_flow(flow)
         names = [q.name for q in declared.queries]
         chosen = names if query is None else [n for n in names if n.lower() == query.lower()]
+        if not names:
+            raise InputError(
+                f"{flow} has no query to explain: add CREATE QUERY name INTO console AS SELECT …"
+            )
         if not chosen:
             raise InputError(
                 f"there is no query {query!r} in {flow}: choose from {', '.join(names) or 'none'}"
             )
         settings = Settings().with_values(declared.settings)
-        catalog = reconcile(declared.streams, declared.queries, None)
         # One site per core is decided when Spark has started; this machine's cores are the best guess.
         number = sites or settings.resolved(_cores()).sites
+        stations = replace(settings, sites=number).uses_stations
+        catalog = reconcile(declared.streams, declared.queries, None, stations=stations)
         told = []
         for name in chosen:
             told.append(explain_query(catalog, name, sites=number))

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 from anabranch.cli.telling import InputError
+from anabranch.engine.settings import Settings
 from anabranch.errors import ConfigError, QueryError
 from anabranch.language.flow import parse_flow
 from anabranch.plan.logical import Connector, Flow
-from anabranch.runtime.settings import Settings
 
 FILE_FORMATS = frozenset({"avro", "binaryfile", "csv", "json", "orc", "parquet", "text", "xml"})
 """Spark's sources that read files below a path."""

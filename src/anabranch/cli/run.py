@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from anabranch.cli.figures import count
 from anabranch.cli.flow_file import check_sources, read_flow
 from anabranch.cli.follow import follow
+from anabranch.cli.last_word import last_word
 from anabranch.cli.spark_start import parse_conf, start_spark
 from anabranch.cli.stop_request import StopRequest
 from anabranch.cli.telling import Debug, InputError, telling
 from anabranch.cli.views import RunView, choose_view
+from anabranch.engine.settings import CONF_PREFIX, Settings
 from anabranch.errors import ConfigError
-from anabranch.language.duration import DURATION_HINT, duration_us
+from anabranch.language.syntax.duration import DURATION_HINT, duration_us
 from anabranch.plan.logical import Flow
-from anabranch.runtime.events import Event
-from anabranch.runtime.settings import CONF_PREFIX, Settings
-from anabranch.state import PosixStorage, newest
 
 FlowFile = Annotated[Path, typer.Argument(metavar="FLOW.SQL", help="CREATE STREAM, CREATE QUERY, SET.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where Spark runs, and how."""
+
+    master: str | None
+    conf: dict[str, str]
+    sites: int | None
+    log_file: Path | None
 
 
 def run(
@@ -47,6 +56,9 @@ def run(
         str | None, typer.Option(help="Spark master; the default is all cores of this machine.")
     ] = None,
     conf: Annotated[list[str] | None, typer.Option(help="Spark setting key=value; may be repeated.")] = None,
+    log_file: Annotated[
+        Path | None, typer.Option(help="Keep Spark's log in this file; else it is deleted at the end.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per batch and event.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -62,7 +74,8 @@ def run(
         _check_options(declared, settings, sites)
         check_sources(declared)
         view = choose_view(title=f"{flow} · checkpoint {checkpoint}", as_json=as_json)
-        code = _run(declared, checkpoint, view, trigger, (master, settings, sites), debug=debug)
+        cluster = Cluster(master, settings, sites, log_file)
+        code = _run(declared, checkpoint, view, trigger, cluster, debug=debug)
     if code:
         raise typer.Exit(code)
 
@@ -72,45 +85,25 @@ def _run(
     checkpoint: Path,
     view: RunView,
     trigger: dict[str, Any],
-    cluster: tuple[str | None, dict[str, str], int | None],
+    cluster: Cluster,
     *,
     debug: bool,
 ) -> int:
-    from anabranch.runtime.session import Session
+    from anabranch.spark.session import Session
 
-    master, conf, sites = cluster
     try:
         view.note("Starting Spark …")
-        spark = start_spark(master, conf, debug=debug)
-        session = Session(spark, checkpoint, **({} if sites is None else {"sites": sites}))
+        spark = start_spark(cluster.master, cluster.conf, log_file=cluster.log_file, debug=debug)
+        session = Session(spark, checkpoint, **({} if cluster.sites is None else {"sites": cluster.sites}))
         session.load(flow)
         with StopRequest() as stop, view:
-            follow(session.start(**trigger), view, stop)
+            follow(session.start(listeners=[view], **trigger), stop)
     except KeyboardInterrupt:
         Console(stderr=True).print("Interrupted. The state is at the last committed batch; nothing is lost.")
         return 130
-    view.end(_last_word(session.checkpoint, stop))
+    view.last_word(last_word(session.checkpoint, flow.queries, stop))
     # To stop a run without end is how it ends; to stop one that had an end leaves work undone.
     return stop.exit_code if "availableNow" in trigger else 0
-
-
-def _last_word(checkpoint: Path, stop: StopRequest) -> Event:
-    manifest = newest(PosixStorage(checkpoint))
-    batch = -1 if manifest is None else manifest.batch
-    if stop.signal is not None:
-        where = "before the first batch" if manifest is None else f"after batch {batch}"
-        return Event(
-            batch,
-            "stopped",
-            f"stopped {where} ({stop.signal.name}); the same command continues from {checkpoint}",
-        )
-    rows = sum(s.accepted for s in manifest.streams) if manifest else 0
-    return Event(
-        batch,
-        "finished",
-        f"everything available is processed: {count(rows)} rows in all, last batch {batch}; "
-        f"the same command continues from {checkpoint} when there is more",
-    )
 
 
 def _trigger(*, available_now: bool, every: str | None) -> dict[str, Any]:

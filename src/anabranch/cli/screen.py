@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from anabranch.adapt.events import Event
 from anabranch.cli.figures import bar, count, duration, size, spark_line
-from anabranch.runtime.events import Event
+from anabranch.engine.progress import Progress, QueryProgress, SiteProgress, StreamProgress
 
 HISTORY = 40
 SHOWN_SITES = 12
@@ -26,20 +26,25 @@ class Screen:
 
     def __init__(self, title: str) -> None:
         self._title = title
-        self._last: Mapping[str, Any] | None = None
+        self._last: Progress | None = None
+        self._ended: str | None = None
         self._rates: deque[float] = deque(maxlen=HISTORY)
         self._results: Counter[str] = Counter()
         self._events: deque[Event] = deque(maxlen=SHOWN_EVENTS)
 
-    def add_batch(self, progress: Mapping[str, Any]) -> None:
+    def add_batch(self, progress: Progress) -> None:
         self._last = progress
-        if not progress["replayed"]:
-            self._rates.append(progress["processedRowsPerSecond"])
-        for name, query in progress["queries"].items():
-            self._results[name] += query["numOutputRows"]
+        if not progress.replayed:
+            self._rates.append(progress.rows_per_second)
+        for name, query in progress.queries.items():
+            self._results[name] += query.output_rows
 
     def add_event(self, event: Event) -> None:
         self._events.append(event)
+
+    def end(self, how: str) -> None:
+        """The run has ended: its queries no longer run."""
+        self._ended = how
 
     def render(self) -> RenderableType:
         parts: list[RenderableType] = [
@@ -48,28 +53,28 @@ class Screen:
         if self._last is not None:
             parts = [
                 self._headline(self._last),
-                _streams(self._last["streams"]),
-                self._queries(self._last["queries"]),
+                _streams(self._last.streams),
+                self._queries(self._last.queries),
             ]
-            if self._last["sites"]:
-                parts.append(_sites(self._last["sites"], self._last["criticalPathMs"]))
-        parts += [Text(f"batch {e.batch}: {e.kind}: {e.message}", style="yellow") for e in self._events]
+            if self._last.sites:
+                parts.append(_sites(self._last.sites, self._last.critical_path_ms))
+        parts += [Text(str(event), style="yellow") for event in self._events]
         return Panel(
             Group(*parts),
             title=Text(self._title),
             title_align="left",
-            subtitle="Ctrl-C stops",
+            subtitle=self._ended or "Ctrl-C stops",
             subtitle_align="right",
         )
 
-    def _headline(self, progress: Mapping[str, Any]) -> RenderableType:
-        state = progress["state"]
+    def _headline(self, progress: Progress) -> RenderableType:
+        state = progress.state
         figures = {
             "batch": batch_name(progress),
-            "rows": f"{progress['numInputRows']:,}",
-            "rows/s": count(progress["processedRowsPerSecond"]),
-            "latency": duration(progress["durationMs"].get("triggerExecution", 0.0) / 1000),
-            "state": f"{count(state['numRowsTotal'])} rows, {size(state['memoryUsedBytes'])}",
+            "rows": f"{progress.input_rows:,}",
+            "rows/s": count(progress.rows_per_second),
+            "latency": duration(progress.total_ms / 1000),
+            "state": f"{count(state.rows)} rows, {size(state.bytes)}",
         }
         table = Table.grid(padding=(0, 3))
         table.add_row(
@@ -77,36 +82,30 @@ class Screen:
         )
         return Group(table, Text.assemble(("rows/s  ", "dim"), (spark_line(self._rates), "cyan")))
 
-    def _queries(self, queries: Mapping[str, Any]) -> Table:
+    def _queries(self, queries: Mapping[str, QueryProgress]) -> Table:
         table = _table("query", "results in batch", "since start", "status")
         for name, query in queries.items():
-            failed = query.get("failure")
-            status = Text(failed, style="red") if failed else Text(query["status"], style="green")
-            table.add_row(Text(name), f"{query['numOutputRows']:,}", f"{self._results[name]:,}", status)
+            status = Text(self._ended or query.status, style="green")
+            if query.failure:
+                status = Text(query.failure, style="red")
+            table.add_row(Text(name), f"{query.output_rows:,}", f"{self._results[name]:,}", status)
         return table
 
 
-def batch_name(progress: Mapping[str, Any]) -> str:
-    """The number of a batch; further steps, in which rows that waited enter, have their own.
-
-    >>> batch_name({"batchId": 7, "step": 0}), batch_name({"batchId": 7, "step": 2})
-    ('7', '7, step 2')
-    """
-    return f"{progress['batchId']}, step {progress['step']}" if progress["step"] else str(progress["batchId"])
+def batch_name(progress: Progress) -> str:
+    """The number of a batch; further steps, in which rows that waited enter, have their own."""
+    return f"{progress.batch}, step {progress.step}" if progress.step else str(progress.batch)
 
 
-def _streams(streams: Mapping[str, Any]) -> Table:
+def _streams(streams: Mapping[str, StreamProgress]) -> Table:
     table = _table("stream", "accepted", "late", "rejected", "watermark (UTC)", "behind the clock")
     now = datetime.now(UTC)
     for name, stream in streams.items():
-        mark = None if stream["watermark"] is None else datetime.fromisoformat(stream["watermark"])
+        mark = None if stream.watermark is None else datetime.fromisoformat(stream.watermark)
         table.add_row(
             Text(name),
-            f"{stream['accepted']:,}",
-            *(
-                Text(f"{stream[kind]:,}", style="yellow" if stream[kind] else "")
-                for kind in ("late", "rejected")
-            ),
+            f"{stream.accepted:,}",
+            *(Text(f"{n:,}", style="yellow" if n else "") for n in (stream.late, stream.rejected)),
             "–" if mark is None else mark.strftime("%Y-%m-%d %H:%M:%S"),
             "–" if mark is None else _behind((now - mark).total_seconds()),
         )
@@ -117,16 +116,16 @@ def _behind(seconds: float) -> str:
     return duration(seconds) if seconds >= 0 else f"{duration(-seconds)} ahead"
 
 
-def _sites(sites: Sequence[Mapping[str, Any]], critical_path_ms: float) -> Table:
+def _sites(sites: Sequence[SiteProgress], critical_path_ms: float) -> Table:
     table = Table.grid(padding=(0, 2))
-    busiest = max(site["busyMs"] for site in sites) or 1.0
+    busiest = max(site.busy_ms for site in sites) or 1.0
     for site in sites[:SHOWN_SITES]:
         table.add_row(
-            Text(f"site {site['site']}", style="dim"),
-            Text(bar(site["busyMs"] / busiest, BAR_WIDTH), style="green"),
-            f"{site['busyMs']:.0f} ms",
-            f"{site['rows']:,} rows",
-            f"{site['results']:,} results",
+            Text(f"site {site.site}", style="dim"),
+            Text(bar(site.busy_ms / busiest, BAR_WIDTH), style="green"),
+            f"{site.busy_ms:.0f} ms",
+            f"{site.rows:,} rows",
+            f"{site.results:,} results",
         )
     if len(sites) > SHOWN_SITES:
         rest = f"and {len(sites) - SHOWN_SITES} more; the busiest needed {critical_path_ms:.0f} ms"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,21 +20,50 @@ if TYPE_CHECKING:
 
 
 def start_spark(
-    master: str | None = None, conf: Mapping[str, str] | None = None, *, debug: bool = False
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    *,
+    log_file: Path | None = None,
+    debug: bool = False,
 ) -> SparkSession:
-    """Start Spark; with `debug` the JVM writes to our standard error."""
-    from anabranch.runtime.spark_session import spark_session
+    """Start Spark.
 
-    if debug:
-        return spark_session(master, conf)
-    log = _new_log()
+    Parameters
+    ----------
+    log_file
+        Where the JVM writes its log; without it, to a file that is deleted at the end.
+    debug
+        Let the JVM write to our standard error.
+    """
+    from anabranch.spark.spark_session import spark_session
+
+    if debug and log_file is None:
+        with _spared_signals():
+            return spark_session(master, conf)
+    log = _new_log(log_file)
     try:
-        with _output_to(log):
+        with _spared_signals(), _output_to(log):
             spark = spark_session(master, conf)
+    except ConfigError:
+        raise
     except Exception as error:
         raise ConfigError(_why_not_started(error, log)) from error
-    atexit.register(log.unlink, missing_ok=True)
+    if log_file is None:
+        atexit.register(log.unlink, missing_ok=True)
     return spark
+
+
+@contextmanager
+def _spared_signals() -> Iterator[None]:
+    """Let child processes that start here ignore SIGTERM: one to our whole group is for us to handle.
+
+    The JVM leaves a signal ignored that it finds ignored, and ends when our end of its input is closed.
+    """
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def parse_conf(settings: Sequence[str]) -> dict[str, str]:
@@ -49,7 +79,14 @@ def parse_conf(settings: Sequence[str]) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def _new_log() -> Path:
+def _new_log(wanted: Path | None) -> Path:
+    if wanted is not None:
+        try:
+            wanted.parent.mkdir(parents=True, exist_ok=True)
+            wanted.touch()
+        except OSError as error:
+            raise InputError(f"--log-file {wanted} cannot be written: {error.strerror}") from None
+        return wanted
     handle, name = tempfile.mkstemp(prefix="anabranch-spark-", suffix=".log")
     os.close(handle)
     return Path(name)

@@ -18,10 +18,9 @@ from rich.text import Text
 
 from anabranch.cli.figures import count, duration, instant, size
 from anabranch.cli.telling import Debug, InputError, telling
-from anabranch.runtime.staging import DEAD_LETTERS
 from anabranch.state import PosixStorage
 from anabranch.state.inspect import describe
-from anabranch.state.layout import EPOCHS, LOCK, MANIFESTS
+from anabranch.state.paths import DEAD_LETTERS, EPOCHS, LOCK, MANIFESTS
 
 SHOWN = 20
 """Refused rows in a table."""

@@ -7,37 +7,36 @@ import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, redirect_stdout
 from types import TracebackType
-from typing import Any, Protocol, Self, TextIO
+from typing import Any, Self, TextIO
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from anabranch.adapt.events import Event
 from anabranch.cli.figures import count, duration, size
 from anabranch.cli.screen import Screen, batch_name
-from anabranch.runtime.events import Event
+from anabranch.engine.listener import Listener
+from anabranch.engine.progress import Progress
+from anabranch.errors import AnabranchError
 
 
-class RunView(Protocol):
-    """A view of a whole run; batches and events come while it is entered."""
+class RunView(Listener):
+    """A view of a whole run: a listener that also tells what comes before it and after it."""
 
     def note(self, text: str) -> None:
         """Tell what is going on before the first batch."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        """Nothing to tidy."""
 
-    def batch(self, progress: Mapping[str, Any]) -> None:
-        """Show a committed batch."""
-
-    def event(self, event: Event) -> None:
-        """Show an event."""
-
-    def end(self, event: Event) -> None:
-        """Say how it ended."""
+    def last_word(self, event: Event) -> None:
+        """Say how it ended, and what to do next."""
 
 
 def choose_view(*, title: str, as_json: bool, console: Console | None = None) -> RunView:
@@ -48,15 +47,12 @@ def choose_view(*, title: str, as_json: bool, console: Console | None = None) ->
     return LiveView(title, console) if console.is_terminal else LineView(console)
 
 
-class JsonView:
+class JsonView(RunView):
     """One JSON object per batch and event on standard output, and nothing else there."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout
         self._redirect = ExitStack()
-
-    def note(self, text: str) -> None:
-        """Machines need no notes."""
 
     def __enter__(self) -> Self:
         # A console sink prints in this process: it must not end up between the objects.
@@ -68,21 +64,21 @@ class JsonView:
     ) -> None:
         self._redirect.close()
 
-    def batch(self, progress: Mapping[str, Any]) -> None:
-        self._write({"type": "batch", **progress})
+    def on_progress(self, progress: Progress) -> None:
+        self._write({"type": "batch", **progress.to_json()})
 
-    def event(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         self._write({"type": "event", **event.to_json()})
 
-    def end(self, event: Event) -> None:
-        self.event(event)
+    def last_word(self, event: Event) -> None:
+        self.on_event(event)
 
     def _write(self, record: Mapping[str, Any]) -> None:
         self._out.write(json.dumps(record, ensure_ascii=False) + "\n")
         self._out.flush()
 
 
-class LineView:
+class LineView(RunView):
     """One line per batch, for logs and pipes."""
 
     def __init__(self, console: Console) -> None:
@@ -91,21 +87,14 @@ class LineView:
     def note(self, text: str) -> None:
         self._print(Text(text))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing to tidy."""
-
-    def batch(self, progress: Mapping[str, Any]) -> None:
+    def on_progress(self, progress: Progress) -> None:
         self._print(Text(batch_line(progress)))
 
-    def event(self, event: Event) -> None:
-        self._print(Text(f"batch {event.batch}: {event.kind}: {event.message}"))
+    def on_event(self, event: Event) -> None:
+        if not event.kind.is_detail:
+            self._print(Text(str(event)))
 
-    def end(self, event: Event) -> None:
+    def last_word(self, event: Event) -> None:
         self._print(Text(event.message[:1].upper() + event.message[1:]))
 
     def _print(self, text: Text) -> None:
@@ -131,30 +120,35 @@ class LiveView(LineView):
     ) -> None:
         self._live.__exit__(kind, error, trace)
 
-    def batch(self, progress: Mapping[str, Any]) -> None:
+    def on_progress(self, progress: Progress) -> None:
         self._screen.add_batch(progress)
         self._live.refresh()
 
-    def event(self, event: Event) -> None:
-        self._screen.add_event(event)
+    def on_event(self, event: Event) -> None:
+        if not event.kind.is_detail:
+            self._screen.add_event(event)
+
+    def on_end(self, error: AnabranchError | None) -> None:
+        self._screen.end("done" if error is None else "failed")
+        self._live.refresh()
 
 
-def batch_line(progress: Mapping[str, Any]) -> str:
+def batch_line(progress: Progress) -> str:
     """A batch on one line."""
     batch = batch_name(progress)
-    if progress["replayed"]:
+    if progress.replayed:
         return f"batch {batch}: committed before a restart, results published"
-    state, streams = progress["state"], progress["streams"].values()
-    results = ", ".join(f"{name} {q['numOutputRows']:,}" for name, q in progress["queries"].items())
-    refused = "".join(
-        f" · {total:,} {kind} so far"
-        for kind in ("late", "rejected")
-        if (total := sum(stream[kind] for stream in streams))
-    )
+    streams, state = progress.streams.values(), progress.state
+    results = ", ".join(f"{name} {q.output_rows:,}" for name, q in progress.queries.items())
+    counts = {
+        "late": sum(s.late for s in streams),
+        "refused": sum(s.refused for s in streams),
+        "rejected": sum(s.rejected for s in streams),
+    }
+    refused = "".join(f" · {total:,} {kind} so far" for kind, total in counts.items() if total)
     return (
-        f"batch {batch}: {progress['numInputRows']:,} rows"
-        f" in {duration(progress['durationMs']['triggerExecution'] / 1000)}"
-        f" ({count(progress['processedRowsPerSecond'])} rows/s)"
-        f" · state {count(state['numRowsTotal'])} rows, {size(state['memoryUsedBytes'])}"
+        f"batch {batch}: {progress.input_rows:,} rows in {duration(progress.total_ms / 1000)}"
+        f" ({count(progress.rows_per_second)} rows/s)"
+        f" · state {count(state.rows)} rows, {size(state.bytes)}"
         f" · results: {results}{refused}"
     )

@@ -8,9 +8,13 @@ from typing import Any
 
 import typer
 
+from anabranch.adapt.events import EventKind
 from anabranch.cli.telling import InputError
-from anabranch.runtime.plans_seen import plans_seen
+from anabranch.engine.boundary.plans_seen import plans_seen
+from anabranch.engine.json_log import EVENT_LOG, read_log
 from anabranch.state import Manifest, PosixStorage, newest
+
+DECISIONS = frozenset(str(kind) for kind in EventKind if kind.is_decision)
 
 
 def show_decisions(checkpoint: Path, *, query: str | None = None, as_json: bool) -> None:
@@ -26,11 +30,26 @@ def show_decisions(checkpoint: Path, *, query: str | None = None, as_json: bool)
         if plans.query in chosen:
             typer.echo(json.dumps(plans.to_json(), ensure_ascii=False) if as_json else plans.to_text() + "\n")
     # What moves between sites moves for all queries, and names none.
-    events = [e for e in manifest.controller.get("events", ()) if e.get("query") in (None, *chosen)]
+    events = [e for e in decisions(checkpoint, manifest) if e.get("query") in (None, *chosen)]
     if not events and not as_json:
         typer.echo("nothing was decided: the load is even, or rebalance is off")
     for event in events:
         typer.echo(json.dumps(event, ensure_ascii=False) if as_json else _line(event))
+
+
+def decisions(checkpoint: Path, manifest: Manifest) -> list[dict[str, Any]]:
+    """All decisions, oldest first: those of the log, and what a crash has kept from it.
+
+    The manifest has the newest ones.
+    """
+    logged = [e for e in read_log(PosixStorage(checkpoint), EVENT_LOG) if _is_decision(e)]
+    known = {json.dumps(event, sort_keys=True) for event in logged}
+    kept = manifest.controller.get("events", ())
+    return logged + [e for e in kept if json.dumps(e, sort_keys=True) not in known]
+
+
+def _is_decision(event: dict[str, Any]) -> bool:
+    return event.get("kind") in DECISIONS
 
 
 def plans_of(checkpoint: Path, query: str) -> str | None:
@@ -48,4 +67,4 @@ def newest_manifest(checkpoint: Path) -> Manifest:
 
 
 def _line(event: dict[str, Any]) -> str:
-    return f"batch {event['at']:g}  {event['kind']}  {event['message']}"
+    return f"batch {event['batch']}  {event['kind']}  {event['message']}"

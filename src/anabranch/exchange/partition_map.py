@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-PARTITION_BITS = 8
-PARTITIONS = 1 << PARTITION_BITS
+from anabranch.exchange.address import PARTITIONS
+from anabranch.exchange.partition_set import PartitionSet
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionMap:
-    """Partition → site. The partition of a row is the top bits of its routing hash.
+    """Partition → site.
 
     >>> PartitionMap.even(4).sites
     4
@@ -75,14 +74,25 @@ class PartitionMap:
     def sites_of_slot(self, slot: int, slots: int) -> tuple[int, ...]:
         return tuple(s for s in range(self.sites) if self.slot_of_site(s, slots) == slot)
 
+    def partitions_of(self, site: int) -> PartitionSet:
+        """The partitions of a site."""
+        return PartitionSet.of(p for p, owner in enumerate(self.site_of_partition) if owner == site)
+
+    def partitions_by_site(self) -> list[PartitionSet]:
+        """The partitions of every site, in one pass."""
+        owned: list[list[int]] = [[] for _ in range(self.sites)]
+        for partition, site in enumerate(self.site_of_partition):
+            owned[site].append(partition)
+        return [PartitionSet.of(mine) for mine in owned]
+
+    def moves_to(self, after: PartitionMap) -> dict[tuple[int, int], PartitionSet]:
+        """Partitions by (site here, site in another map), where these differ."""
+        moves: dict[tuple[int, int], list[int]] = {}
+        sites = zip(self.site_of_partition, after.site_of_partition, strict=True)
+        for partition, (source, target) in enumerate(sites):
+            if source != target:
+                moves.setdefault((source, target), []).append(partition)
+        return {between: PartitionSet.of(moved) for between, moved in moves.items()}
+
     def as_array(self) -> npt.NDArray[np.int32]:
         return np.array(self.site_of_partition, dtype=np.int32)
-
-
-def partition_of(hashes: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """Partition of each routing hash: its top bits.
-
-    >>> partition_of(np.array([0, -1, 1 << 56])).tolist()
-    [0, 255, 1]
-    """
-    return (hashes.view(np.uint64) >> np.uint64(64 - PARTITION_BITS)).astype(np.int32)

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 from sqlglot import exp
 
-from anabranch.language.binder import bind_select, plan_query
-from anabranch.language.dialect import parse_select, parse_statements
-from anabranch.language.scope import check_name, is_substituted
-from anabranch.language.source_text import SourceText
-from anabranch.language.statements import CreateQuery, CreateStream, SetOption
-from anabranch.language.types import Refusal, type_name
+from anabranch.language.binding.binder import bind_select, plan_query
+from anabranch.language.binding.scope import check_name, is_substituted
+from anabranch.language.expressions.types import Refusal, type_name
+from anabranch.language.syntax.dialect import parse_select, parse_statements
+from anabranch.language.syntax.source_text import SourceText
+from anabranch.language.syntax.statements import CreateQuery, CreateStream, SetOption
 from anabranch.plan.logical import Column, Connector, Flow, Query, Stream
 
 

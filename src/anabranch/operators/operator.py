@@ -1,6 +1,6 @@
 """What the runtime asks of an operator: to work on one site's rows, and what it keeps for later.
 
-The state of a partition (papers/flux.txt, section 3.2) is here a set of rows in immutable blocks: a
+The state of a partition (Flux, section 3.2) is here a set of rows in immutable blocks: a
 contiguous slice of each, because blocks are sorted by routing hash. So the interface that the
 paper gives an operator is small:
 
@@ -23,9 +23,10 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from anabranch.operators.arrays import Int64s
-from anabranch.plan.local_plan import LeafNode, LocalPlan
+from anabranch.operators.rows.arrays import Int64s
+from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.logical import UNBOUNDED_US
+from anabranch.plan.nodes import LeafNode
 from anabranch.state.expiry import (
     KEEP_ALL,
     LeafUse,
@@ -39,8 +40,8 @@ from anabranch.state.expiry import (
 class Operator(Protocol):
     """A query at one site, for one step."""
 
-    kept: dict[str, pa.RecordBatch]
-    """New rows of states that the operator makes itself."""
+    kept: dict[str, list[pa.RecordBatch]]
+    """New rows of states that the operator makes itself, in pieces."""
     pairs: int
     """How much it examined, as a measure of work."""
     pairs_by_partition: Int64s

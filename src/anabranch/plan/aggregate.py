@@ -9,8 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from anabranch.plan.layout import Layout, RoutedQuery, field_column, is_wide
-from anabranch.plan.logical import AGGREGATES_ALIAS, RESULTS_ALIAS, Grouping, Output, column_name
+from anabranch.plan.inputs import Layout, RoutedQuery, field_column, is_wide
+from anabranch.plan.logical import AGGREGATES_ALIAS, RESULTS_ALIAS, Grouping, GroupWindow, Output, column_name
+
+NEED_ROWS = frozenset(("count_distinct", "percentile"))
+"""Functions that cannot be told from partial aggregates: they look at the rows of a window."""
+BEST_ROWS = frozenset(("max_by", "min_by"))
+"""Functions that look at rows, of which the best of each part of a window is enough."""
+NEED_WINDOW = NEED_ROWS | BEST_ROWS
+"""What windows of GROUP BY have, and those that end at rows have not."""
+
+
+def is_bound(function: str) -> bool:
+    """Whether an aggregate is the start or the end of its window."""
+    return function in ("window_start", "window_end")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +33,20 @@ class AggregateColumn:
     column: str | None
     argument_type: str
     type: str
+    by: str | None = None
+    """Column by which max_by and min_by choose."""
+    parameter: float | None = None
+    """Which percentile."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Columns that it is computed from."""
+        return tuple(column for column in (self.column, self.by) if column is not None)
 
     def __str__(self) -> str:
-        return f"{self.function}({'*' if self.column is None else self.column.rsplit('::', 1)[0]})"
+        inputs = [column.rsplit("::", 1)[0] for column in self.inputs] or ["*"]
+        inputs += [] if self.parameter is None else [f"{self.parameter:g}"]
+        return self.function if is_bound(self.function) else f"{self.function}({', '.join(inputs)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +67,21 @@ class WindowNode:
     names: Mapping[str, str]
     """Logical to physical columns of the keys."""
     joined: bool = False
-    """Whether the rows are results of a join: each has a deadline of its own, not `window_us` for all."""
+    """Whether the rows are results of a join: each has a deadline of its own, not `window_us` for all.
+
+    Rows that windows of GROUP BY are made of lie in such a state too, also those of a single stream.
+    """
     values: tuple[Output, ...] = ()
     """Of a join's results: the physical columns of the state, and how they are computed."""
+    regrouped: bool = False
+    """Of a join's results: whether they lie in the partition of their group, not in that of the join."""
+    grouped: GroupWindow | None = None
+    """One result per group and window of these, instead of one per row."""
+
+    @property
+    def condensed(self) -> bool:
+        """Whether the state keeps partial aggregates of each group, instead of rows."""
+        return self.grouped is not None and not NEED_ROWS.intersection(a.function for a in self.aggregates)
 
     @property
     def newest(self) -> int | None:
@@ -75,9 +110,10 @@ def window_node(layout: Layout, routed: RoutedQuery, grouping: Grouping) -> Wind
         alias, columns = RESULTS_ALIAS, [(v.name, v.type) for v in grouping.values]
     else:
         alias, columns = refs[0].alias, [(field_column(f), f.type) for f in refs[0].fields]
+    window, own_state = grouping.window, joined or grouping.window is not None
     return WindowNode(
-        state=results_state(routed) if joined else layout.inputs[routed.inputs[0]].state,
-        window_us=min(r.window_us for r in refs),
+        state=results_state(routed) if own_state else layout.inputs[routed.inputs[0]].state,
+        window_us=min(r.window_us for r in refs) if window is None else window.size_us,
         rows=grouping.rows,
         distinct=grouping.distinct,
         keys=tuple(columns[k.field][0] for k in grouping.keys),
@@ -88,13 +124,17 @@ def window_node(layout: Layout, routed: RoutedQuery, grouping: Grouping) -> Wind
                 None if a.field is None else columns[a.field][0],
                 "" if a.field is None else columns[a.field][1],
                 a.type,
+                None if a.by is None else columns[a.by][0],
+                a.parameter,
             )
             for a in grouping.aggregates
         ),
         having=grouping.having,
         names={column_name(alias, k.field): columns[k.field][0] for k in grouping.keys},
-        joined=joined,
+        joined=own_state,
         values=grouping.values,
+        regrouped=routed.regrouped,
+        grouped=window,
     )
 
 
@@ -108,5 +148,7 @@ def _is_proved(routed: RoutedQuery, grouping: Grouping) -> bool:
         return False
     if len(routed.query.refs) == 1:
         return True
+    if routed.regrouped:
+        return False
     types = [routed.query.classes[c].type for c in routed.routing]
     return types == [k.hashed.type for k in grouping.keys]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from anabranch.plan.aggregate import WindowNode
-from anabranch.plan.layout import Layout, RoutedQuery
-from anabranch.plan.local_plan import JoinNode, LeafNode, LocalNode, LocalPlan, ProbeNode
-from anabranch.plan.logical import UNBOUNDED_US, Grouping, Ref
+from anabranch.plan.inputs import Layout, RoutedQuery
+from anabranch.plan.local_plan import LocalPlan
+from anabranch.plan.logical import UNBOUNDED_US, Grouping, GroupWindow, Ref
+from anabranch.plan.nodes import JoinNode, Operand, ProbeNode, StationsNode
 
 
 def explain(layout: Layout, routed: RoutedQuery, plan: LocalPlan, *, sites: int) -> str:
@@ -14,8 +15,11 @@ def explain(layout: Layout, routed: RoutedQuery, plan: LocalPlan, *, sites: int)
     lines = [f"query {query.name}"]
     for ref in query.refs:
         state = layout.inputs[routed.input_of(ref.alias)].state
-        kept = f", kept in state {state}" if len(query.refs) > 1 or query.grouping else ""
-        lines.append(f"  {ref.alias}: {ref.stream} {_window(ref, query.grouping)}{kept}")
+        windowed = query.grouping is not None and query.grouping.window is not None
+        alone = len(query.refs) == 1 and (query.grouping is None or windowed)
+        kept = "" if alone else f", kept in state {state}"
+        window = "" if alone and windowed else f" {_window(ref, query.grouping)}"
+        lines.append(f"  {ref.alias}: {ref.stream}{window}{kept}")
         if ref.filter:
             lines.append(f"     filtered at ingest: {ref.filter}")
     for number, key_class in enumerate(query.classes):
@@ -24,6 +28,8 @@ def explain(layout: Layout, routed: RoutedQuery, plan: LocalPlan, *, sites: int)
     for number, key in enumerate(query.grouping.keys if query.grouping else ()):
         lines.append(f"  group key {number}: {key.hashed.sql} ({key.hashed.type})")
     lines.append(f"  routing: {_routing(routed, sites)}")
+    if routed.regrouped:
+        lines.append(f"  routing of groups: {_group_routing(query.grouping, sites)}")
     lines.append("  plan:")
     if plan.window is not None:
         lines.append(f"    {_grouped(plan.window)}")
@@ -31,6 +37,8 @@ def explain(layout: Layout, routed: RoutedQuery, plan: LocalPlan, *, sites: int)
         lines += [
             f"    new rows of {c.aliases[0]} probe {', '.join(c.aliases[1:])}" for c in plan.root.chains
         ]
+    elif isinstance(plan.root, StationsNode):
+        lines += _stations(plan.root)
     else:
         lines += _tree(plan.root, plan, indent="    " if plan.window is None else "      ")
     return "\n".join(lines)
@@ -38,21 +46,34 @@ def explain(layout: Layout, routed: RoutedQuery, plan: LocalPlan, *, sites: int)
 
 def _routing(routed: RoutedQuery, sites: int) -> str:
     grouping = routed.query.grouping
-    if grouping is not None and not grouping.keys:
-        return "one site, because without GROUP BY all rows are one group"
-    if grouping is not None and len(routed.query.refs) > 1 and not routed.routing:
-        if routed.graph.routing_classes():
-            return "one site, because no group key is a key that all streams share: group by one to spread it"
-    elif grouping is not None and len(routed.query.refs) == 1:
-        return f"hash of all group keys, partitioned over {sites} sites"
     if len(routed.query.refs) == 1:
-        return f"rows are spread over {sites} sites; no state"
+        if grouping is None:
+            return f"rows are spread over {sites} sites; no state"
+        if not grouping.keys and grouping.window is not None:
+            return "one site, because without another key all rows of a window are one group"
+        if not grouping.keys:
+            return "one site, because without GROUP BY all rows are one group"
+        return f"hash of all group keys, partitioned over {sites} sites"
     if routed.routing:
         keys = " and ".join(f"key {c}" for c in routed.routing)
         return f"hash of {keys}, partitioned over {sites} sites"
+    if routed.tree is not None:
+        hops = len(routed.tree.edges)
+        return f"stations, each by its own key over {sites} sites; joined rows travel: {hops} hops"
     if routed.query.classes:
         return "one site, because no key is shared by all streams"
     return "one site, because there is no equality between the streams"
+
+
+def _group_routing(grouping: Grouping | None, sites: int) -> str:
+    if grouping is None or not grouping.keys:
+        what = (
+            "another key all results of the join in a window"
+            if grouping and grouping.window
+            else "GROUP BY all results of the join"
+        )
+        return f"one site, because without {what} are one group"
+    return f"hash of all group keys, partitioned over {sites} sites"
 
 
 def _grouped(node: WindowNode) -> str:
@@ -60,10 +81,22 @@ def _grouped(node: WindowNode) -> str:
         "distinct rows" if node.distinct else f"aggregate {', '.join(map(str, node.aggregates)) or 'groups'}"
     )
     having = f", having {node.having}" if node.having else ""
+    if node.grouped is not None:
+        kept = "partial aggregates" if node.condensed else "rows"
+        which = f"one result per group and {_windows(node.grouped)}"
+        return f"{what}: {which}{having}; {kept} are kept in state {node.state}"
     if node.joined:
         which = "one result per result of the join, over those there at its time, when final"
         return f"{what}: {which}{having}; results of the join are kept in state {node.state}"
     return f"{what}: one result per row, over the window that ends at it, when the row is final{having}"
+
+
+def _windows(window: GroupWindow) -> str:
+    if window.session:
+        return f"session, which ends {window.size_us / 1e6:g} seconds after its last row, when final"
+    size, slide = f"{window.size_us / 1e6:g}", f"{window.slide_us / 1e6:g}"
+    hop = "" if window.size_us == window.slide_us else f", one every {slide} seconds"
+    return f"window of {size} seconds{hop}, when final"
 
 
 def _window(ref: Ref, grouping: Grouping | None) -> str:
@@ -74,12 +107,22 @@ def _window(ref: Ref, grouping: Grouping | None) -> str:
     return "[NOW]" if ref.window_us == 0 else f"[RANGE {ref.window_us / 1e6:g} SECONDS]"
 
 
-def _tree(node: LocalNode, plan: LocalPlan, *, indent: str) -> list[str]:
-    if isinstance(node, LeafNode):
-        return [f"{indent}{node.aliases[0]}"]
+def _tree(node: Operand, plan: LocalPlan, *, indent: str) -> list[str]:
+    if not isinstance(node, JoinNode):
+        return [f"{indent}{' '.join(node.aliases)}"]
     lines = [f"{indent}{_join(node)}{'' if node is plan.root else f', kept in state {node.state}'}"]
     lines += _tree(node.left, plan, indent=indent + "  ")
     lines += _tree(node.right, plan, indent=indent + "  ")
+    return lines
+
+
+def _stations(root: StationsNode) -> list[str]:
+    """Stations with their bits: a row may arrive where its footprint, under the mask, is as allowed."""
+    lines = []
+    for station in root.stations:
+        edge = station.edge
+        arriving = ", ".join(" ".join(node.aliases) for node in (*station.left, *station.right))
+        lines.append(f"    station {edge.number}: {edge} on key {edge.key_class}; rows of {arriving}")
     return lines
 
 

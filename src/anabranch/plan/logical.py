@@ -9,6 +9,8 @@ references is DuckDB SQL and is evaluated in the task, over columns named by `co
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
+from typing import Any, Literal
 
 AGGREGATES_ALIAS = "#"
 """Stands for a reference in the names of aggregates: no alias can be called so."""
@@ -93,11 +95,50 @@ class KeyClass:
 
 
 @dataclass(frozen=True, slots=True)
+class Band:
+    """Bounds of a difference: `low <= left - right <= high`, both included, None for no bound.
+
+    Left and right are columns (`column_name`), each of one reference. Where `rounding` is empty, they are
+    integers, or are ordered like integers (times, decimals of one scale, doubles that are only compared),
+    and the difference is exact. Else it is that of floating-point numbers of this type, rounded.
+    """
+
+    left: str
+    right: str
+    low: int | float | None = None
+    high: int | float | None = None
+    rounding: Literal["", "float", "double"] = ""
+
+    def turned(self) -> Band:
+        """The same bounds of `right - left`."""
+        low = None if self.high is None else -self.high
+        high = None if self.low is None else -self.low
+        return Band(self.right, self.left, low, high, self.rounding)
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """Two vectors of doubles, by their columns, that are no further apart than `most` (Euclid)."""
+
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    most: float
+
+    def turned(self) -> Distance:
+        """The same distance, from right to left: a square has no sign."""
+        return Distance(self.right, self.left, self.most)
+
+
+@dataclass(frozen=True, slots=True)
 class Residual:
     """A conjunct that spans references and is no equality: DuckDB SQL over `column_name` columns."""
 
     aliases: tuple[str, ...]
     sql: str
+    band: Band | None = None
+    """What it says, if that is the bounds of a difference."""
+    distance: Distance | None = None
+    """What it says, if that is the largest distance of two vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +164,69 @@ class GroupKey:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupWindow:
+    """Windows of GROUP BY: one result per group and window.
+
+    Attributes
+    ----------
+    size_us
+        Length of a window, or the gap that ends a session.
+    slide_us
+        From the start of one window to that of the next; as long as the window, unless windows overlap.
+    offset_us
+        Windows start at multiples of `slide_us` since 1970, and so much later.
+    """
+
+    size_us: int
+    slide_us: int
+    offset_us: int = 0
+    session: bool = False
+
+    @property
+    def pane_us(self) -> int:
+        """Length of the pieces of time that every window is made of."""
+        return gcd(self.size_us, self.slide_us)
+
+    def last_instant(self, time: Any) -> Any:
+        """The last time that belongs to a window with `time` in it, or times: after it the window is final.
+
+        >>> GroupWindow(10, 10).last_instant(25), GroupWindow(10, 4).last_instant(25)
+        (29, 33)
+        >>> GroupWindow(10, 10, session=True).last_instant(25)
+        35
+        """
+        if self.session:
+            return time + self.size_us
+        return self.last_start(time) + self.size_us - 1
+
+    def last_start(self, time: Any) -> Any:
+        """Start of the last window with `time` in it."""
+        return time - (time - self.offset_us) % self.slide_us
+
+    def pane_of(self, time: Any) -> Any:
+        """Start of the piece of time that `time` lies in."""
+        return time - (time - self.offset_us) % self.pane_us
+
+
+@dataclass(frozen=True, slots=True)
 class Aggregate:
     """An aggregate function over a field of the reference, or value of the join; None for COUNT(*)."""
 
     function: str
     field: int | None
     type: str
+    by: int | None = None
+    """Field by which max_by and min_by choose."""
+    parameter: float | None = None
+    """Which percentile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """GROUP BY or DISTINCT: one result per row, or result of a join, about the windows that end at it."""
+    """GROUP BY or DISTINCT: one result per row, or result of a join, about the windows that end at it.
+
+    Or one result per group and window, where `window` says which windows there are.
+    """
 
     keys: tuple[GroupKey, ...]
     aggregates: tuple[Aggregate, ...]
@@ -142,6 +235,8 @@ class Grouping:
     distinct: bool = False
     rows: int | None = None
     """n of `[ROWS n]`; None for windows by time."""
+    window: GroupWindow | None = None
+    """One result per group and window of time, instead of one per row."""
     values: tuple[Output, ...] = ()
     """Above a join: what is kept of its results, named by content."""
     classes: tuple[int, ...] = ()
@@ -162,6 +257,11 @@ class Query:
     text: str
     """The SELECT as the user wrote it, for messages."""
     grouping: Grouping | None = None
+
+    @property
+    def stateless(self) -> bool:
+        """Whether each row is answered by itself, so that it does not matter when it comes."""
+        return len(self.refs) == 1 and self.grouping is None
 
 
 @dataclass(frozen=True, slots=True)

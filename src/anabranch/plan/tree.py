@@ -1,7 +1,7 @@
 """Plans: binary join trees over the references of a query.
 
 Every node but the root has a *state*, identified by the set of references it covers: two plans
-share a state exactly when both contain a node over the same references (papers/plan-migration.txt,
+share a state exactly when both contain a node over the same references (CAPE,
 section 4.1.1).
 """
 
@@ -107,15 +107,32 @@ def joins(plan: Plan) -> Iterator[Join]:
 
 def default_plan(graph: JoinGraph) -> Plan:
     """Left-deep in the order of FROM, postponing cross products as long as something else is left."""
-    rest = list(graph.aliases)
-    plan: Plan = Leaf(rest.pop(0))
-    while rest:
-        connected = [a for a in rest if graph.connected(plan.aliases, (a,))]
-        equi = [a for a in rest if graph.shared_classes(plan.aliases, (a,))]
-        alias = (equi or connected or rest)[0]
-        rest.remove(alias)
-        plan = Join(plan, Leaf(alias))
+    first, *others = map(Leaf, _connected_order(graph, graph.aliases[0]))
+    plan: Plan = first
+    for other in others:
+        plan = Join(plan, other)
     return plan
+
+
+def default_probe(graph: JoinGraph) -> Probe:
+    """The plan without intermediate states, in orders like that of the default plan.
+
+    >>> str(default_probe(JoinGraph(("a", "b", "c"), (frozenset("ab"), frozenset("bc")), ())))
+    '[a b c, b a c, c b a]'
+    """
+    return Probe(tuple(_connected_order(graph, alias) for alias in graph.aliases))
+
+
+def _connected_order(graph: JoinGraph, first: str) -> tuple[str, ...]:
+    """All references from the first on, by key or predicate as long as there is one."""
+    order = [first]
+    rest = [alias for alias in graph.aliases if alias != first]
+    while rest:
+        connected = [a for a in rest if graph.connected(order, (a,))]
+        equi = [a for a in rest if graph.shared_classes(order, (a,))]
+        order.append((equi or connected or rest)[0])
+        rest.remove(order[-1])
+    return tuple(order)
 
 
 @functools.cache

@@ -6,23 +6,29 @@ from collections.abc import Callable
 from pathlib import Path
 
 from anabranch.errors import AnabranchError, ConfigError
-from anabranch.reproduce.cape_exact import cape_exact
-from anabranch.reproduce.cape_fig9 import cape_fig9
-from anabranch.reproduce.cape_fig10 import cape_fig10, cape_fig11
-from anabranch.reproduce.cape_fig12 import cape_fig12
-from anabranch.reproduce.cape_fig13 import cape_fig13, cape_fig14, cape_fig15, cape_fig16
-from anabranch.reproduce.cape_overhead import cape_overhead
-from anabranch.reproduce.cape_reorder import cape_reorder
-from anabranch.reproduce.dcape_fig7 import dcape_fig7, dcape_fig8
-from anabranch.reproduce.dcape_grid import dcape_fig9, dcape_fig10, dcape_fig11, dcape_fig12, dcape_fig13
-from anabranch.reproduce.flux_live import flux_live
-from anabranch.reproduce.flux_memory import flux_memory, flux_memory_groups
-from anabranch.sim.experiments.flux_fig3 import flux_fig3
-from anabranch.sim.experiments.flux_fig7 import flux_fig7, flux_fig8
-from anabranch.sim.experiments.flux_fig9 import flux_fig9
-from anabranch.sim.experiments.flux_fig11 import flux_fig11, flux_fig12, flux_fig13, flux_fig14
-from anabranch.sim.experiments.flux_fig15 import flux_fig15
-from anabranch.sim.experiments.result import Check, Result, Table
+from anabranch.reproduce.cape.cape_exact import cape_exact
+from anabranch.reproduce.cape.cape_fig9 import cape_fig9
+from anabranch.reproduce.cape.cape_fig10 import cape_fig10, cape_fig11
+from anabranch.reproduce.cape.cape_fig12 import cape_fig12
+from anabranch.reproduce.cape.cape_fig13 import cape_fig13, cape_fig14, cape_fig15, cape_fig16
+from anabranch.reproduce.cape.cape_overhead import cape_overhead
+from anabranch.reproduce.cape.cape_reorder import cape_reorder
+from anabranch.reproduce.dcape.dcape_fig7 import dcape_fig7, dcape_fig8
+from anabranch.reproduce.dcape.dcape_grid import (
+    dcape_fig9,
+    dcape_fig10,
+    dcape_fig11,
+    dcape_fig12,
+    dcape_fig13,
+)
+from anabranch.reproduce.flux.flux_fig3 import flux_fig3
+from anabranch.reproduce.flux.flux_fig7 import flux_fig7, flux_fig8
+from anabranch.reproduce.flux.flux_fig9 import flux_fig9
+from anabranch.reproduce.flux.flux_fig11 import flux_fig11, flux_fig12, flux_fig13, flux_fig14
+from anabranch.reproduce.flux.flux_fig15 import flux_fig15
+from anabranch.reproduce.flux.flux_live import flux_live
+from anabranch.reproduce.flux.flux_memory import flux_memory, flux_memory_groups
+from anabranch.reproduce.report.result import Check, Result, Table
 
 __all__ = ["EXPERIMENTS", "Check", "ClaimFailed", "Experiment", "Result", "Table", "run_experiment"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anabranch.adapt.statistics import Floats
+from anabranch.adapt.measures.statistics import Floats
 
 MB = 1_000_000
 GB = 1_000 * MB

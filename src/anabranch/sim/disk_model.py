@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.adapt.spill import SiteSpill, SpillKind, plan_spill
-from anabranch.adapt.statistics import Flags, Floats, Ints, sum_by_site
+from anabranch.adapt.measures.statistics import Flags, Floats, Ints, sum_by_site
+from anabranch.adapt.memory.spill import SiteSpill, SpillKind, plan_spill
 from anabranch.sim.cluster import Machine
 
 ROW_BYTES = 80

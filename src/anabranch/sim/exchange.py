@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.adapt.skew_buffer import SkewBuffer
-from anabranch.adapt.statistics import Flags, Floats, Ints, sum_by_site
+from anabranch.adapt.measures.statistics import Flags, Floats, Ints, sum_by_site
+from anabranch.adapt.memory.skew_buffer import SkewBuffer
 from anabranch.sim.packets import Packets
 
 

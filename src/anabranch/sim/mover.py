@@ -7,8 +7,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from anabranch.adapt.proposal import Move
-from anabranch.adapt.statistics import Flags, Floats, Ints
+from anabranch.adapt.balance.proposal import Move
+from anabranch.adapt.measures.statistics import Flags, Floats, Ints
 from anabranch.sim.cluster import Network
 from anabranch.sim.disk_model import ROW_BYTES
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.adapt.skew_buffer import take_evenly
-from anabranch.adapt.statistics import Ints, sum_by_site
+from anabranch.adapt.measures.statistics import Ints, sum_by_site
+from anabranch.adapt.memory.skew_buffer import take_evenly
 
 
 class Packets:

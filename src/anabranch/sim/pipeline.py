@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anabranch.adapt.controller import Controller
-from anabranch.adapt.events import AdaptEvent
-from anabranch.adapt.proposal import Move
-from anabranch.adapt.skew_buffer import SkewBuffer
-from anabranch.adapt.statistics import Floats, Ints, sum_by_site
+from anabranch.adapt.balance.controller import Controller
+from anabranch.adapt.balance.proposal import Move
+from anabranch.adapt.events import Event
+from anabranch.adapt.measures.statistics import Floats, Ints, sum_by_site
+from anabranch.adapt.memory.skew_buffer import SkewBuffer
 from anabranch.sim.clock import Clock
 from anabranch.sim.cluster import Cluster
 from anabranch.sim.disk_model import DiskModel
@@ -95,7 +95,7 @@ class Pipeline:
         self._memory = stage.cluster.memory(0.0)
         self._changes = {round(t / stage.tick_s) for t in (0.0, *stage.cluster.changes())}
         self._moves: list[tuple[float, Move]] = []
-        self._events: list[AdaptEvent] = []
+        self._events: list[Event] = []
         if stage.warm:
             self.exchange.warm_up(self._site_of, sites)
 

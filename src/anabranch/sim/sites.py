@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.adapt.skew_buffer import take_evenly
-from anabranch.adapt.statistics import Flags, Floats, Ints, Statistics, sum_by_site
+from anabranch.adapt.measures.statistics import Flags, Floats, Ints, Statistics, sum_by_site
+from anabranch.adapt.memory.skew_buffer import take_evenly
 from anabranch.sim.cluster import Cluster
 from anabranch.sim.disk_model import DiskModel
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anabranch.adapt.events import AdaptEvent
-from anabranch.adapt.proposal import Move
+from anabranch.adapt.balance.proposal import Move
+from anabranch.adapt.events import Event
 from anabranch.exchange.partition_map import PartitionMap
 
 
@@ -33,7 +33,7 @@ class Trace:
     throughput: tuple[float, ...]
     latency_s: tuple[float, ...]
     moves: tuple[tuple[float, Move], ...]
-    events: tuple[AdaptEvent, ...]
+    events: tuple[Event, ...]
     partition_map: PartitionMap
     produced: int
     processed: int

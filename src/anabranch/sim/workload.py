@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anabranch.adapt.statistics import Floats
+from anabranch.adapt.measures.statistics import Floats
 
 
 def uniform(partitions: int) -> Floats:

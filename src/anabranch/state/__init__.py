@@ -34,7 +34,8 @@ from anabranch.state.manifest import (
 )
 from anabranch.state.manifest_codec import digest
 from anabranch.state.manifest_log import load, manifest_keys, newest, publish, recover, verify_chain
-from anabranch.state.storage import FileInfo, PosixStorage, Storage, link_if_absent
+from anabranch.state.stamp import Stamp
+from anabranch.state.storage import FileInfo, ObjectStorage, PosixStorage, Storage
 
 __all__ = [
     "DROP_ALL",
@@ -52,10 +53,12 @@ __all__ = [
     "Manifest",
     "ManifestConflict",
     "ManifestKey",
+    "ObjectStorage",
     "PosixStorage",
     "QueryState",
     "QueryStatus",
     "ResultFile",
+    "Stamp",
     "Storage",
     "StreamState",
     "UnsupportedVersionError",
@@ -67,7 +70,6 @@ __all__ = [
     "held_back",
     "intermediate_horizon",
     "leaf_horizon",
-    "link_if_absent",
     "load",
     "manifest_keys",
     "map_block",

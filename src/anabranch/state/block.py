@@ -12,8 +12,9 @@ import xxhash
 
 from anabranch.errors import StateError
 from anabranch.state.errors import CorruptionError
-from anabranch.state.layout import check_name, slug
-from anabranch.state.storage import make_folder, sync_folder, write_synced
+from anabranch.state.paths import BLOCKS, check_name, slug
+from anabranch.state.stamp import Stamp
+from anabranch.state.storage import Storage
 
 _ADVICE = (
     "The state cannot be trusted: restore the checkpoint directory from a copy, or start again "
@@ -69,10 +70,11 @@ def unique_part(attempt: int | str) -> str:
 
 
 def write_block(
-    directory: Path,
+    storage: Storage,
     table: pa.Table | pa.RecordBatch,
     *,
     state: str,
+    stamp: Stamp,
     batch: int,
     slot: int,
     unique: str,
@@ -87,8 +89,8 @@ def write_block(
 
     Parameters
     ----------
-    directory
-        The checkpoint's blocks folder.
+    stamp
+        Who writes it, and in which step; `batch` is that of its oldest rows.
     unique
         See `unique_part`.
     max_deadline
@@ -96,15 +98,12 @@ def write_block(
     partitions
         (partition, rows) pairs; empty ones are left out.
     folder
-        Folder below `directory`, for sites that share nothing.
+        Folder of the blocks, for sites that share nothing.
     """
     data = _serialise(_single_batch(table))
-    file = f"{slug(state)}-b{batch:010d}-s{slot:03d}-{unique}.arrow"
+    file = f"{stamp}-s{slot:03d}-{slug(state)}-{unique}.arrow"
     name = check_name(f"{folder}/{file}" if folder else file)
-    path = directory / name
-    make_folder(path.parent)
-    write_synced(path, data)
-    sync_folder(path.parent)
+    storage.put_new(f"{BLOCKS}/{name}", data)
     return BlockMeta(
         name=name,
         state=state,
@@ -122,7 +121,7 @@ def write_block(
 
 
 def map_block(
-    directory: Path, meta: BlockMeta, *, checked: bool = False, sparing: bool = False
+    storage: Storage, meta: BlockMeta, *, checked: bool = False, sparing: bool = False
 ) -> pa.RecordBatch:
     """Memory-map a block after checking it byte for byte.
 
@@ -136,7 +135,7 @@ def map_block(
     sparing
         Check it without touching the map, whose pages would all be in memory then.
     """
-    path = directory / check_name(meta.name)
+    path = _locate(storage, meta)
     data = _map_checked(path, meta, checked=checked, sparing=sparing)
     try:
         with pa.ipc.open_file(data) as reader:
@@ -150,6 +149,15 @@ def map_block(
     return block
 
 
+def _locate(storage: Storage, meta: BlockMeta) -> Path:
+    name = f"{BLOCKS}/{check_name(meta.name)}"
+    try:
+        path = storage.fetch(name, size=meta.bytes, checksum=meta.checksum)
+    except FileNotFoundError as error:
+        raise _corrupt(name, f"{meta.bytes} bytes", "no file") from error
+    return path
+
+
 def _map_checked(path: Path, meta: BlockMeta, *, checked: bool, sparing: bool) -> pa.Buffer:
     try:
         size = path.stat().st_size
@@ -160,13 +168,13 @@ def _map_checked(path: Path, meta: BlockMeta, *, checked: bool, sparing: bool) -
     data = pa.memory_map(str(path), "r").read_buffer()
     if checked:
         return data
-    checksum = _read_through(path) if sparing else xxhash.xxh3_64_hexdigest(data)
+    checksum = checksum_of(path) if sparing else xxhash.xxh3_64_hexdigest(data)
     if checksum != meta.checksum or data.size != meta.bytes:
         raise _corrupt(path, f"checksum {meta.checksum}", f"checksum {checksum}")
     return data
 
 
-def _read_through(path: Path) -> str:
+def checksum_of(path: Path) -> str:
     """Checksum of a file, of which little is in memory at a time."""
     checksum, piece = xxhash.xxh3_64(), memoryview(bytearray(1 << 20))
     with path.open("rb", buffering=0) as file:
@@ -175,7 +183,7 @@ def _read_through(path: Path) -> str:
     return checksum.hexdigest()
 
 
-def _corrupt(path: Path, expected: str, found: str) -> CorruptionError:
+def _corrupt(path: Path | str, expected: str, found: str) -> CorruptionError:
     return CorruptionError(str(path), expected=expected, found=found, advice=_ADVICE)
 
 

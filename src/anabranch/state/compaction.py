@@ -35,6 +35,7 @@ def plan_compaction(
     max_blocks: int = 12,
     barriers: Sequence[int] = (),
     separate_slots: bool = False,
+    most_bytes: int | None = None,
 ) -> tuple[Group, ...]:
     """Return groups of block names, each to be merged into one block.
 
@@ -49,6 +50,8 @@ def plan_compaction(
         Batches at which running protocols started: rows from before and after stay apart.
     separate_slots
         Merge only blocks of the same slot: for many slots, or sites that share nothing.
+    most_bytes
+        Of all blocks of a group: merging holds their rows several times.
     """
     if bucket_us is not None and bucket_us <= 0:
         raise ValueError(f"bucket_us must be positive, not {bucket_us}")
@@ -61,7 +64,10 @@ def plan_compaction(
         for block in together:
             groups[company_of(block, bucket_us, fences)].append(block)
         newest = max(bucket for bucket, *_ in groups)
-        choices = (_choose(group, full=bucket < newest) for (bucket, *_), group in groups.items())
+        choices = (
+            _choose(group, full=bucket < newest, most_bytes=most_bytes)
+            for (bucket, *_), group in groups.items()
+        )
         plan += [merge for merge in choices if merge]
     return tuple(plan)
 
@@ -81,7 +87,7 @@ def company_of(block: BlockMeta, bucket_us: int | None, fences: Sequence[int]) -
     return (bucket, *sides)
 
 
-def _choose(group: Sequence[BlockMeta], *, full: bool) -> Group | None:
+def _choose(group: Sequence[BlockMeta], *, full: bool, most_bytes: int | None = None) -> Group | None:
     """Return the longest run of smallest blocks that is worth merging.
 
     Hardly a row comes into a bucket that is `full`: what is left of it is merged for once and all, unless
@@ -93,9 +99,12 @@ def _choose(group: Sequence[BlockMeta], *, full: bool) -> Group | None:
         wholes[_origin(block)].append(block)
     rows_of = {origin: sum(block.rows for block in pieces) for origin, pieces in wholes.items()}
     ascending = sorted(wholes, key=lambda origin: (rows_of[origin], origin))
-    best, total = 0, 0
+    best, total, size = 0, 0, 0
     for count, origin in enumerate(ascending, start=1):
         total += rows_of[origin]
+        size += sum(block.bytes for block in wholes[origin])
+        if most_bytes is not None and size > most_bytes:
+            break
         if count >= fan_in and (total >= growth * rows_of[origin] or total < TINY_ROWS):
             best = count
     return (

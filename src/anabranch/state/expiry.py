@@ -7,7 +7,7 @@ A result needs `max(ts) - ts_i <= W_i` for every reference i, and a future row o
                          ▲ min over j ≠ i of wm_j        r may go
 
 The minimum is over *all* other references of the query, not only the sibling in today's plan: a
-later plan may join r with another one first. Plan migration paper, section 2; design, section 4.
+later plan may join r with another one first. Plan migration paper, section 2; docs/semantics.md.
 """
 
 from __future__ import annotations

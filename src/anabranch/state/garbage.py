@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anabranch.state.fence import highest_epoch
-from anabranch.state.layout import BLOCKS, EPOCHS, MANIFESTS, STAGED, TEMPORARY
-from anabranch.state.manifest import ManifestKey
-from anabranch.state.manifest_log import load, manifest_keys, manifest_name
+from anabranch.state.manifest import Manifest, ManifestKey
+from anabranch.state.manifest_log import key_of, load, manifest_keys, manifest_name
+from anabranch.state.paths import BLOCKS, EPOCHS, MANIFESTS, STAGED, TEMPORARY
+from anabranch.state.stamp import stamp_of
 from anabranch.state.storage import FileInfo, Storage
 
 
@@ -28,9 +29,8 @@ def collect_garbage(storage: Storage, keep: int = 3) -> Garbage:
     """Delete all but the last `keep` manifests, and the files that none of those names.
 
     What is needed is read from disk every time: a list in memory may stem from a commit that
-    never happened, or miss one that did. Call it between batches; files as new as the newest
-    manifest are spared even so, whoever writes them. Results and dead letters must be published
-    before their manifest is `keep` manifests old.
+    never happened, or miss one that did. Files of a step that may be under way are spared, whoever
+    runs it. Results and dead letters must be published before their manifest is `keep` manifests old.
     """
     if keep < 1:
         raise ValueError("keep at least one manifest: without any the state is lost")
@@ -48,22 +48,36 @@ def collect_garbage(storage: Storage, keep: int = 3) -> Garbage:
 
 
 def find_orphans(storage: Storage, retained: Sequence[ManifestKey]) -> list[FileInfo]:
-    """Return the files that none of the retained manifests names and that are older than them.
+    """Return the files that none of the retained manifests names and that no step to come can name.
 
     Without a manifest nothing is an orphan: the first commit may be under way.
     """
     if not retained:
         return []
-    named: set[str] = set()
-    for key in retained:
-        named |= load(storage, key.batch, key.step).file_names()
-    committed_ns = _modified_ns(storage, manifest_name(max(retained)))
-    files = [file for folder in (BLOCKS, STAGED, TEMPORARY) for file in storage.scan(folder)]
-    return [file for file in files if file.name not in named and file.modified_ns < committed_ns]
+    manifests = [load(storage, key.batch, key.step) for key in retained]
+    named = set().union(*(manifest.file_names() for manifest in manifests))
+    last = max(manifests, key=lambda manifest: manifest.key)
+    files = [file for folder in (BLOCKS, STAGED) for file in storage.scan(folder)]
+    orphans = [file for file in files if file.name not in named and _is_past(file.name, last)]
+    return orphans + [file for file in storage.scan(TEMPORARY) if _is_left_over(file.name, last)]
 
 
-def _modified_ns(storage: Storage, name: str) -> int:
-    return next(file.modified_ns for file in storage.scan(MANIFESTS) if file.name == name)
+def _is_past(name: str, last: Manifest) -> bool:
+    """Whether the step that wrote a file is over.
+
+    A later epoch than the newest manifest's is a session before its first commit. An earlier one cannot
+    commit any more: the newest manifest is not its own.
+    """
+    stamp = stamp_of(name)
+    if stamp is None:
+        return False  # not written by us
+    return stamp <= (last.epoch, last.batch, last.step)
+
+
+def _is_left_over(name: str, last: Manifest) -> bool:
+    """Whether a temporary file was to become a manifest that is there by now, or another in its place."""
+    key = key_of(f"{MANIFESTS}/{name.removeprefix(f'{TEMPORARY}/').rpartition('.')[0]}")
+    return key is not None and key <= last.key
 
 
 def _delete_old_epochs(storage: Storage) -> None:

@@ -10,9 +10,9 @@ from anabranch.errors import StateError
 from anabranch.state.block import BlockMeta
 from anabranch.state.fence import highest_epoch
 from anabranch.state.garbage import find_orphans
-from anabranch.state.layout import BLOCKS, STAGED
 from anabranch.state.manifest import Manifest, ResultFile
 from anabranch.state.manifest_log import manifest_keys, newest, verify_chain
+from anabranch.state.paths import BLOCKS, STAGED
 from anabranch.state.storage import Storage
 
 Json = dict[str, Any]
@@ -69,6 +69,7 @@ def _describe_manifest(manifest: Manifest) -> Json:
                 "watermark": stream.watermark,
                 "accepted": stream.accepted,
                 "late": stream.late,
+                "refused": stream.refused,
                 "rejected": stream.rejected,
             }
             for stream in manifest.streams

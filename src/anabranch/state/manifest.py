@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from anabranch.state.block import BlockMeta
-from anabranch.state.layout import BLOCKS, STAGED
+from anabranch.state.paths import BLOCKS, STAGED
 
-VERSION = 3
+VERSION = 4
 NO_PARENT = ""
 
 
@@ -37,9 +37,14 @@ class StreamState:
     watermark: int | None = None
     accepted: int = 0
     late: int = 0
+    """Rows below the watermark that some query wanted."""
     rejected: int = 0
     spoke_at: float | None = None
     """When it last brought a row, was first seen, or a session began to wait for it; seconds of Unix time."""
+    refused: int = 0
+    """Of the late rows, those that were kept from a query with state."""
+    behind_us: int = 0
+    """How far refused rows were behind the newest row at most: the lateness that would have let them in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,8 @@ class QueryState:
     """For queries that wait until rows are final: all before this time are in the results."""
     ahead: tuple[tuple[int, int], ...] = ()
     """Partitions of which more are, and up to which time: under a memory budget they take turns."""
+    waiting: int = 0
+    """Rows, or results of its join, that are not final yet: each may still be a result."""
 
 
 @dataclass(frozen=True, slots=True)

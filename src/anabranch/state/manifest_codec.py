@@ -163,9 +163,10 @@ def _query(
     failure: str | None,
     emitted_us: int | None,
     ahead: Sequence[tuple[int, int]] = (),
+    waiting: int = 0,
 ) -> QueryState:
     pairs = tuple((partition, time) for partition, time in ahead)
-    return QueryState(name, fingerprint, since, QueryStatus(status), failure, emitted_us, pairs)
+    return QueryState(name, fingerprint, since, QueryStatus(status), failure, emitted_us, pairs, waiting)
 
 
 def _block(*row: Any) -> BlockMeta:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from anabranch.state.errors import CorruptionError, FencedError, ManifestConflict
 from anabranch.state.fence import highest_epoch
-from anabranch.state.layout import MANIFESTS
 from anabranch.state.manifest import NO_PARENT, Manifest, ManifestKey
 from anabranch.state.manifest_codec import decode, encode, stored_digest
+from anabranch.state.paths import MANIFESTS
 from anabranch.state.storage import Storage
 
 _FILE = re.compile(rf"{MANIFESTS}/(\d{{10}})\.(\d{{4,}})\.json\Z")
@@ -26,8 +26,18 @@ def manifest_name(key: ManifestKey) -> str:
 
 def manifest_keys(storage: Storage) -> list[ManifestKey]:
     """Return the keys of all stored manifests, oldest first."""
-    matches = map(_FILE.match, storage.list(MANIFESTS))
-    return sorted(ManifestKey(int(match[1]), int(match[2])) for match in matches if match)
+    keys = map(key_of, storage.list(MANIFESTS))
+    return sorted(key for key in keys if key is not None)
+
+
+def key_of(name: str) -> ManifestKey | None:
+    """Return the key of the manifest with this file name; None if it is none's.
+
+    >>> key_of("manifests/0000000012.0000.json")
+    ManifestKey(batch=12, step=0)
+    """
+    match = _FILE.match(name)
+    return ManifestKey(int(match[1]), int(match[2])) if match else None
 
 
 def publish(storage: Storage, manifest: Manifest) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from anabranch.language.oracle_sql import oracle_sql, oracle_table
+from anabranch.language.oracle.oracle_sql import oracle_sql, oracle_table
 from anabranch.plan.logical import Query, Stream
 
 

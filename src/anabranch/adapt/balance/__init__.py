@@ -1,0 +1,1 @@
+"""Which partitions change sites: policies propose, the controller decides."""

@@ -1,0 +1,1 @@
+"""The boundary between two batches: one decision, of everything that changes there."""

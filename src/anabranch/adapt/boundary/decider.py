@@ -1,0 +1,106 @@
+"""The one decision between two steps: moves, plans, what is in memory, which rows wait.
+
+    (state, observed) ─► policies ─► choice ─► tracks that follow from it ─► (state', decisions)
+
+Pure: nothing that it is given changes, no clock is read. Whoever drives it adopts the new state when the
+manifest with the decisions is published; until then the old one holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+from anabranch.adapt.balance.controller import Controller
+from anabranch.adapt.boundary.boundary_state import BoundaryState
+from anabranch.adapt.boundary.decisions import Choice, Decisions
+from anabranch.adapt.boundary.enact import enact, start_with
+from anabranch.adapt.boundary.load import load_of
+from anabranch.adapt.boundary.observed import Observed
+from anabranch.adapt.boundary.plan_choice import choose_plans, choose_strategy
+from anabranch.adapt.events import Event
+from anabranch.adapt.measures.statistics import Statistics
+from anabranch.adapt.memory.memory_state import choose_budgets, choose_spilled
+from anabranch.exchange.partition_map import PartitionMap
+from anabranch.plan.cost.migration_cost import Strategy
+
+
+class Decider(Protocol):
+    """Decides what changes between two steps. Results are the same whatever it decides."""
+
+    def start(self, state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Decisions]:
+        """Decide what a session starts with, from what its checkpoint remembers."""
+        ...
+
+    def decide(self, state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Decisions]:
+        """Decide what changes after a step."""
+        ...
+
+
+class AdaptiveDecider:
+    """Asks the policies for load, memory and plans, in this order, so that they do not fight."""
+
+    def start(self, state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Decisions]:
+        """The memory budget or the sites may be others than those that the manifest was written under."""
+        started = start_with(state.memory.admission(), observed)
+        memory, _ = choose_spilled(
+            state.memory,
+            observed.batch,
+            partition_map=started.partition_map,
+            sizes=observed.state_bytes,
+            budget=observed.settings.memory_budget,
+        )
+        return replace(state, memory=memory), replace(started, admission=memory.admission())
+
+    def decide(self, state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Decisions]:
+        state, choice = choose(state, observed)
+        decisions = enact(choice, observed)
+        return state.with_events(decisions.events), decisions
+
+
+def choose(state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Choice]:
+    """Take note of a step and choose what changes before the next one."""
+    settings, before = observed.settings, observed.partition_map
+    load = load_of(observed, state.memory.admission().spilled)
+    controller, after, moves = _moves(state.controller, load, observed)
+    if after.sites != settings.sites:
+        after = after.rescaled(settings.sites)
+    memory, spilled = choose_spilled(
+        state.memory,
+        observed.batch,
+        partition_map=after,
+        sizes=observed.state_bytes,
+        budget=settings.memory_budget,
+    )
+    memory, put_off = choose_budgets(
+        memory,
+        observed.batch,
+        load,
+        before=before,
+        after=after,
+        capacity=settings.skew_buffer_rows,
+        comparable=not observed.relocating,
+    )
+    strategy = Strategy.MOVING_STATE if after == before else choose_strategy(state.plans, observed, after)
+    plans, migrations, reasons = choose_plans(
+        state.plans.with_abandoned(observed.batch, observed.sites), observed
+    )
+    events = (*moves, *spilled, *put_off, *reasons)
+    choice = Choice(after, strategy, migrations, memory.admission(), events)
+    return replace(state, controller=controller, memory=memory, plans=plans), choice
+
+
+def _moves(
+    controller: Controller, load: Statistics, observed: Observed
+) -> tuple[Controller, PartitionMap, tuple[Event, ...]]:
+    """The map that the controller of the load wants.
+
+    While a site still works for partitions that have left it, what it is busy with says nothing about those
+    it owns: nothing is decided (D-CAPE, algorithm 1: wait).
+    """
+    here = observed.partition_map
+    if observed.settings.rebalance == "off" or here.sites < 2 or observed.relocating:
+        return controller, here, ()
+    controller = controller.copy()
+    step = controller.step(observed.batch, load, here)
+    return controller, step.partition_map, step.events

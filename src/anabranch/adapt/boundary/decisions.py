@@ -1,0 +1,42 @@
+"""What is decided at a boundary: what policies choose, and what follows from it for the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from anabranch.adapt.events import Event
+from anabranch.adapt.memory.admission import OPEN, Admission
+from anabranch.adapt.tracks.tracks import Migration, Tracks
+from anabranch.exchange.partition_map import PartitionMap
+from anabranch.plan.cost.migration_cost import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What policies are free to choose: any choice gives the same results."""
+
+    partition_map: PartitionMap
+    """From the next step on."""
+    strategy: Strategy = Strategy.MOVING_STATE
+    """How partitions change sites where plans differ."""
+    migrations: tuple[Migration, ...] = ()
+    """Sites that change plans, beside those that users have asked for."""
+    admission: Admission = OPEN
+    events: tuple[Event, ...] = ()
+    """Reasons."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Everything that changes between two steps."""
+
+    partition_map: PartitionMap
+    tracks: Tracks
+    admission: Admission = OPEN
+    """What the sites may take in the next step, and which partitions are not in memory in it."""
+    renames: Mapping[str, str] = field(default_factory=dict)
+    """States whose blocks get another name, in the manifest only."""
+    postponed: tuple[Migration, ...] = ()
+    """Requests that have to wait for another boundary."""
+    events: tuple[Event, ...] = ()

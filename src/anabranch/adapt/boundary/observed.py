@@ -1,0 +1,96 @@
+"""What is known at a boundary: reports of the step that has ended, what it left, what users ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from anabranch.adapt.measures.site_report import SiteReport
+from anabranch.adapt.measures.statistics import Ints
+from anabranch.adapt.memory.site_budgets import Capacity
+from anabranch.adapt.plans.joins import Joins
+from anabranch.adapt.tracks.tracks import Migration, Track, Tracks
+from anabranch.exchange.partition_map import PartitionMap
+from anabranch.exchange.partition_set import PartitionSet
+from anabranch.state.block import BlockMeta
+
+
+@dataclass(frozen=True, slots=True)
+class BoundarySettings:
+    """What users have chosen of that which is decided here."""
+
+    sites: int = 1
+    rebalance: str = "auto"
+    """`auto`, `mslb`, `ptlb` or `off`."""
+    migration: str = "auto"
+    """`auto`, `moving_state`, `parallel_track` or `off`."""
+    memory_budget: int = 0
+    """Bytes of state that a site may work on at a time; 0 is all of it."""
+    skew_buffer_rows: Capacity = "auto"
+    work_memory: int | None = None
+    """Bytes of intermediate rows that a query may keep at a site; None is any number."""
+    copies: bool = False
+    """Whether state that moves is copied, because sites share nothing."""
+
+
+class TrackRules(Protocol):
+    """What compiled plans and the blocks of this boundary say about tracks."""
+
+    def may_follow(self, track: Track, plan: str, owned: PartitionSet) -> bool:
+        """Whether a track that ends can change to its site's new plan, and should."""
+        ...
+
+    def is_over(self, track: Track) -> bool:
+        """Whether a track that ends has no rows any more."""
+        ...
+
+    def settled(self, tracks: Tracks) -> tuple[Tracks, Mapping[str, str]]:
+        """The tracks without those that have outlived what was before, and new names of their states."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """All that a decision may depend on, beside the state that the last one left.
+
+    Attributes
+    ----------
+    batch, step
+        The step that has ended; when a session starts, the last one of its checkpoint, or batch -1.
+    requests
+        Changes of plans that users have asked for.
+    partition_map, tracks
+        Those under which the step ran.
+    sites
+        One report for every site that worked.
+    blocks
+        What the next step will start from.
+    state_bytes, pending_rows
+        The same by partition: bytes of state, and rows that wait to enter one.
+    elapsed_s
+        Event time that passed in the step.
+    overhead_s
+        Seconds of the step in which no site worked.
+    """
+
+    batch: int
+    step: int
+    settings: BoundarySettings
+    partition_map: PartitionMap
+    tracks: Tracks
+    joins: Joins
+    rules: TrackRules
+    state_bytes: Ints
+    pending_rows: Ints
+    blocks: tuple[BlockMeta, ...] = ()
+    sites: tuple[SiteReport, ...] = ()
+    requests: tuple[Migration, ...] = ()
+    elapsed_s: float = 0.0
+    overhead_s: float = 0.0
+
+    @property
+    def relocating(self) -> bool:
+        """Whether a site still works for partitions that have left it."""
+        owned = self.partition_map.partitions_of
+        return any(track.partitions - owned(track.site) for track in self.tracks.ending)

@@ -1,0 +1,1 @@
+"""What was measured: loads, costs, and what came of decisions."""

@@ -1,0 +1,68 @@
+"""What a site did in a batch: the measures that decisions start from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class JoinReport:
+    """What a query with more than one plan did at a site."""
+
+    busy_s: float = 0.0
+    probes: int = 0
+    pairs: int = 0
+    inserts: int = 0
+    """Rows made for intermediate states."""
+    settled: bool = True
+    """Whether nothing but the plan's usual work was done: no rebuilding, no older track beside it."""
+    new_rows: dict[str, int] = field(default_factory=dict)
+    """By reference."""
+    state_rows: dict[str, int] = field(default_factory=dict)
+    edges: dict[frozenset[str], tuple[int, int]] = field(default_factory=dict)
+    """By pair of references: pairs of rows that could have met, and those that did, in a sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """A plan that would have kept too much in a batch, and the one that took its place there."""
+
+    query: str
+    plan: str
+    instead: str
+    budget: int
+    until: int | None = None
+    """Of a track that ends."""
+
+
+@dataclass(slots=True)
+class SiteReport:
+    """What a site did in a batch. `busy_s` is CPU time: what its own machine would have needed."""
+
+    site: int
+    busy_s: float = 0.0
+    rows: int = 0
+    pairs: int = 0
+    results: int = 0
+    state_bytes: int = 0
+    """State that it worked on."""
+    rebuilt_rows: int = 0
+    """Rows of states that it computed because its plan had changed."""
+    rebuild_s: float = 0.0
+    """Of `busy_s`, what that took."""
+    copied_rows: int = 0
+    """Rows that it took over from other sites, where sites share nothing."""
+    copied_bytes: int = 0
+    copy_s: float = 0.0
+    """Of `busy_s`, what copying took: taking over here, packing at the site that the rows left."""
+    passing_s: float = 0.0
+    """Of `busy_s`, what queries without state took: their rows have no place that they belong to."""
+    passing_results: int = 0
+    """Of `results`, those of such queries."""
+    partitions: tuple[tuple[int, int, int], ...] = ()
+    """(partition, new rows, pairs) of the partitions that had any; rows that no state keeps do not count."""
+    waiting: dict[str, int] = field(default_factory=dict)
+    """By query with a grouping: rows that began to wait until they are final, less those that became so."""
+    joins: dict[str, JoinReport] = field(default_factory=dict)
+    """By query with more than one plan."""
+    abandoned: list[Abandoned] = field(default_factory=list)

@@ -1,0 +1,1 @@
+"""What sites hold in memory, what they spill, and which rows wait."""

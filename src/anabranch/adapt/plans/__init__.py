@@ -1,0 +1,1 @@
+"""Which join order each site runs."""

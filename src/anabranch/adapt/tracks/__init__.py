@@ -1,0 +1,1 @@
+"""Tracks: which plan works on which partitions, and for which rows."""

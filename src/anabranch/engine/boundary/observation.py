@@ -1,0 +1,167 @@
+"""Reports, blocks and compiled plans of a step, in the words of the decider (`adapt.boundary`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from anabranch.adapt.boundary.observed import BoundarySettings, Observed
+from anabranch.adapt.measures.statistics import Ints
+from anabranch.adapt.plans.joins import Joins
+from anabranch.adapt.tracks.tracks import Migration, Track, Tracks
+from anabranch.engine.reports import SlotReport
+from anabranch.engine.settings import Settings
+from anabranch.engine.step.settled_tracks import settled
+from anabranch.engine.task.admission import is_waiting, oldest_waiting, waiting_blocks
+from anabranch.engine.task.memory_plan import held_by_state
+from anabranch.engine.task.site_work import TrackCompiler
+from anabranch.exchange.address import PARTITIONS
+from anabranch.exchange.partition_map import PartitionMap
+from anabranch.exchange.partition_set import PartitionSet
+from anabranch.plan.local_plan import LocalPlan
+from anabranch.queries.catalog import Catalog
+from anabranch.state import BlockMeta, Manifest, StreamState
+from anabranch.state.expiry import held_back
+
+IsOver = Callable[[LocalPlan, Track, Sequence[BlockMeta], Mapping[str, int | None]], bool]
+"""Whether a track that ends has no rows any more (`site_work.is_over`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledTracks:
+    """What compiled plans say about tracks, given the blocks and watermarks of a boundary."""
+
+    compiler: TrackCompiler
+    ends: IsOver
+    blocks: Sequence[BlockMeta]
+    watermarks: Mapping[str, int | None]
+    """Held back by rows that wait."""
+
+    def may_follow(self, track: Track, plan: str, owned: PartitionSet) -> bool:
+        return self.compiler.may_follow(track, plan, owned, self.blocks)
+
+    def is_over(self, track: Track) -> bool:
+        return self.ends(self.compiler.plan_of(track), track, self.blocks, self.watermarks)
+
+    def settled(self, tracks: Tracks) -> tuple[Tracks, dict[str, str]]:
+        return settled(tracks, self.blocks, self.compiler.plan_of)
+
+
+class Observation:
+    """Observes the steps of a session.
+
+    Parameters
+    ----------
+    is_over
+        Tells when a parallel track ends.
+    """
+
+    def __init__(self, catalog: Catalog, compiler: TrackCompiler, is_over: IsOver) -> None:
+        self.joins = Joins.of(catalog.layout, catalog.streams)
+        self._layout = catalog.layout
+        self._compiler = compiler
+        self._is_over = is_over
+        self._held = held_by_state(catalog.plans)
+        joins = (plan for plan in catalog.plans if plan.has_tracks)
+        self._defaults = {plan.query.name: str(plan.plan) for plan in joins}
+
+    def at_start(self, manifest: Manifest | None, settings: Settings) -> Observed:
+        """What a decision at the start of a session may depend on: its checkpoint, and the queries of now."""
+        if manifest is None:
+            here, tracks = PartitionMap.even(settings.sites), Tracks({})
+        else:
+            here = PartitionMap(manifest.partition_map, manifest.sites)
+            tracks = Tracks.from_json(manifest.tracks)
+        return self.of(
+            manifest.batch if manifest else -1,
+            manifest.step if manifest else 0,
+            settings=settings,
+            ran=(here, tracks.for_queries(self._defaults, here.sites)),
+            left=(manifest.blocks, manifest.streams) if manifest else ((), ()),
+        )
+
+    def of(
+        self,
+        batch: int,
+        step: int,
+        *,
+        settings: Settings,
+        ran: tuple[PartitionMap, Tracks],
+        left: tuple[Sequence[BlockMeta], Sequence[StreamState]],
+        reports: Sequence[SlotReport] = (),
+        requests: tuple[Migration, ...] = (),
+        seconds: tuple[float, float] = (0.0, 0.0),
+    ) -> Observed:
+        """What a decision after a step may depend on.
+
+        Parameters
+        ----------
+        ran
+            The partition map and the tracks under which the step ran.
+        left
+            Blocks and streams: what the next step will start from.
+        seconds
+            Event time that passed, and the time that the step took, from its plan to the last report.
+        """
+        (partition_map, tracks), (blocks, streams), (elapsed_s, wall_s) = ran, left, seconds
+        watermarks = {s.name: s.watermark for s in streams}
+        held = held_back(watermarks, oldest_waiting(self._layout, waiting_blocks(self._layout, blocks)))
+        # Sites of a slot work one after the other here; on machines of their own they would not.
+        busiest_s = max((sum(s.busy_s for s in r.sites) for r in reports), default=0.0)
+        return Observed(
+            batch,
+            step,
+            boundary_settings(settings),
+            partition_map,
+            tracks,
+            self.joins,
+            CompiledTracks(self._compiler, self._is_over, blocks, held),
+            state_bytes(blocks, self._held),
+            _pending_rows(blocks),
+            blocks=tuple(blocks),
+            sites=tuple(site for r in reports for site in r.sites),
+            requests=requests,
+            elapsed_s=elapsed_s,
+            overhead_s=max(0.0, wall_s - busiest_s),
+        )
+
+
+def boundary_settings(settings: Settings) -> BoundarySettings:
+    """The settings that decisions depend on."""
+    return BoundarySettings(
+        sites=settings.sites,
+        rebalance=settings.rebalance,
+        migration=settings.migration,
+        memory_budget=settings.memory_budget_bytes,
+        skew_buffer_rows=settings.skew_buffer_rows,
+        work_memory=settings.work_memory_bytes,
+        copies=settings.isolation == "per_site",
+    )
+
+
+def state_bytes(blocks: Sequence[BlockMeta], held: Mapping[str, int]) -> Ints:
+    """Bytes of state per partition, by its share of the rows of every block, and what is held beside them.
+
+    Parameters
+    ----------
+    held
+        By state, bytes per row that queries hold beside it while they answer.
+    """
+    kept = [b for b in blocks if b.rows and not is_waiting(b.state)]
+    return _by_partition(kept, [b.bytes / b.rows + held.get(b.state, 0) for b in kept])
+
+
+def _pending_rows(blocks: Sequence[BlockMeta]) -> Ints:
+    waiting = [b for b in blocks if is_waiting(b.state)]
+    return _by_partition(waiting, [1.0] * len(waiting))
+
+
+def _by_partition(blocks: Sequence[BlockMeta], weights: Sequence[float]) -> Ints:
+    """Rows per partition, those of each block times its weight."""
+    total = np.zeros(PARTITIONS)
+    for block, weight in zip(blocks, weights, strict=True):
+        partitions, rows = np.array(block.partitions, dtype=np.int64).T
+        total[partitions] += rows * weight
+    return total.round().astype(np.int64)

@@ -1,0 +1,120 @@
+"""What users ask of a running session: other settings, and changes of plans at the next boundary."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anabranch.adapt.plans.joins import Joins
+from anabranch.adapt.plans.plan_state import PlanState
+from anabranch.adapt.tracks.tracks import Migration, Tracks
+from anabranch.engine.settings import MEBIBYTE, Settings
+from anabranch.errors import ConfigError
+from anabranch.plan.cost.migration_cost import Strategy
+from anabranch.plan.tree import Plan, parse_plan
+from anabranch.state.block import BlockMeta
+
+
+class Requests:
+    """Requests that no published step has carried out yet. Users ask in threads of their own."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.migrations: tuple[Migration, ...] = ()
+        self._lock = threading.Lock()
+
+    def change(self, values: dict[str, Any], *, cores: int) -> None:
+        """Ask for other settings."""
+        with self._lock:
+            texts = [(name, str(value)) for name, value in values.items()]
+            changed = self.settings.with_values(texts).resolved(cores)
+            if changed.end_of_input != self.settings.end_of_input:
+                raise ConfigError(
+                    "end_of_input cannot change while the session runs: give it at the start, as "
+                    "session.start(endOfInput=True, availableNow=True)"
+                )
+            self.settings = changed
+
+    def migrate(self, migrations: Sequence[Migration]) -> None:
+        """Ask sites to change plans."""
+        with self._lock:
+            self.migrations += tuple(migrations)
+
+    def carried_out(self, taken: Sequence[Migration], *, postponed: Sequence[Migration]) -> None:
+        """Forget the first requests, which a published step has taken, but for those that have to wait."""
+        with self._lock:
+            self.migrations = (*postponed, *self.migrations[len(taken) :])
+
+
+@dataclass(frozen=True, slots=True)
+class Migrations:
+    """Changes of plans as a user words them."""
+
+    query: str
+    plan: str
+    sites: tuple[int, ...]
+    strategy: str
+
+    def checked(self, tracks: Tracks, joins: Joins, *, sites: int) -> tuple[Migration, ...]:
+        """One for each site; raises ConfigError where they make no sense.
+
+        Parameters
+        ----------
+        sites
+            Those that there will be from the next boundary on.
+        """
+        if self.query not in tracks.plans:
+            raise ConfigError(f"there is no join {self.query!r}: choose from {', '.join(tracks.plans)}")
+        if self.strategy not in list(Strategy):
+            raise ConfigError(f"strategy {self.strategy!r}: choose from {', '.join(Strategy)}")
+        if self.strategy == Strategy.PARALLEL_TRACK and self.query in joins.unending:
+            raise ConfigError(
+                f"{self.query!r} has a window [RANGE UNBOUNDED], whose rows never leave: a parallel track "
+                "would not end. Use strategy 'moving_state', or give the window a length"
+            )
+        if unknown := [site for site in self.sites if not 0 <= site < sites]:
+            raise ConfigError(f"there is no site {unknown[0]}: choose from 0 to {sites - 1}")
+        tree = _tree(self.plan, aliases=parse_plan(tracks.plans[self.query][0]).aliases)
+        return tuple(Migration(self.query, site, str(tree), Strategy(self.strategy)) for site in self.sites)
+
+
+def _tree(plan: str, *, aliases: Sequence[str]) -> Plan:
+    try:
+        tree = parse_plan(plan)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    if sorted(tree.aliases) != sorted(aliases):
+        raise ConfigError(f"plan {plan} must join each of {', '.join(sorted(aliases))} once")
+    return tree
+
+
+def check_room(
+    migrations: Sequence[Migration],
+    known: PlanState,
+    *,
+    joins: Joins,
+    blocks: Sequence[BlockMeta],
+    room: int | None,
+) -> None:
+    """Refuse plans that are predicted to keep more intermediate rows than there is room for.
+
+    Parameters
+    ----------
+    blocks
+        What the next step will start from.
+    room
+        Bytes; None is any number.
+    """
+    for change in migrations if room is not None else ():
+        assert room is not None
+        tree = parse_plan(change.plan)
+        needed = known.predicted_bytes(joins, change.query, site=change.site, plan=tree, blocks=blocks)
+        if needed is not None and needed > room:
+            raise ConfigError(
+                f"plan {change.plan} of query {change.query!r} is predicted to keep "
+                f"{needed / MEBIBYTE:,.1f} MiB of intermediate rows at site {change.site}, and "
+                f"{room / MEBIBYTE:,.1f} MiB may be (work_memory_mb): choose another plan, set a larger "
+                "work_memory_mb, or ask for it with force=True"
+            )

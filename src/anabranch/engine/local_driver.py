@@ -1,0 +1,148 @@
+"""A session without Spark: the real batch loop, slot task, state and sinks on rows handed over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from anabranch.adapt.boundary.decider import Decider
+from anabranch.engine.boundary.observation import IsOver
+from anabranch.engine.listener import Listener
+from anabranch.engine.local_ingest import wire_rows
+from anabranch.engine.reports import SlotReport
+from anabranch.engine.run_record import RunRecord
+from anabranch.engine.settings import Settings
+from anabranch.engine.sinks.memory_sink import MemorySink
+from anabranch.engine.sinks.sink import Sink
+from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
+from anabranch.engine.task.hop_run import run_hop
+from anabranch.engine.task.open_blocks import close_blocks
+from anabranch.engine.task.parcel import Parcel, opened
+from anabranch.engine.task.redirects import redirected, redirects_of
+from anabranch.engine.task.site_work import is_over
+from anabranch.engine.task.slot_task import SlotTask, run_first_hop
+from anabranch.engine.task.worker_process import keep_memory
+from anabranch.plan.inputs import HASH
+from anabranch.plan.logical import Query, Stream
+from anabranch.queries.catalog import reconcile
+from anabranch.state import PosixStorage, Storage, newest
+from anabranch.state.fence import acquire
+
+
+class LocalRun:
+    """Runs batches in this process.
+
+    Opening a second one on the same `root` after the first was closed, or died, is a restart.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        streams: Sequence[Stream],
+        queries: Sequence[Query],
+        *,
+        sinks: Mapping[str, Sink] | None = None,
+        settings: Settings | None = None,
+        storage: Storage | None = None,
+        wide_hash_bits: int = 64,
+        is_over: IsOver = is_over,
+        decider: Decider | None = None,
+        clock: Callable[[], float] = time.time,
+        listeners: Sequence[Listener] = (),
+    ) -> None:
+        keep_memory()
+        self.streams = tuple(streams)
+        settings = settings or Settings(sites=1, slots=1)
+        self.sinks: Mapping[str, Sink] = sinks or {q.name: MemorySink() for q in queries}
+        self._bits = wide_hash_bits
+        self._tables: Mapping[str, pa.Table] = {}
+        self.storage = storage = storage or PosixStorage(root)
+        self.fence = acquire(storage)
+        try:
+            self.loop = BatchLoop(
+                storage=storage,
+                fence=self.fence,
+                catalog=reconcile(
+                    self.streams, tuple(queries), newest(storage), stations=settings.uses_stations
+                ),
+                settings=settings,
+                sinks=self.sinks,
+                execute=self._execute,
+                is_over=is_over,
+                decider=decider,
+                clock=clock,
+            )
+            self.record = RunRecord(self.loop.manifest, self.loop.failures, listeners=listeners)
+        except BaseException:
+            self.fence.release()
+            raise
+
+    @property
+    def next_batch(self) -> int:
+        return self.loop.manifest.batch + 1 if self.loop.manifest else 0
+
+    def batch(self, tables: Mapping[str, pa.Table], *, number: int | None = None) -> BatchSummary:
+        """Run one batch; `number` repeats an earlier one, as Spark does after a crash."""
+        self._tables = tables
+        number = self.next_batch if number is None else number
+        return self._told(self.loop.process(number, offsets=f"batch {number}", source_id="local"))
+
+    def end_of_input(self) -> list[BatchSummary]:
+        """Declare the end of input, as a run with `endOfInput` does after its last batch."""
+        self._tables = {}
+        return [self._told(step) for step in self.loop.end_of_input()]
+
+    def drain(self) -> list[BatchSummary]:
+        """Let waiting rows enter, as a run does when it has read everything."""
+        self._tables = {}
+        return [self._told(step) for step in self.loop.drain()]
+
+    def results(self, query: str) -> pa.Table:
+        sink = self.sinks[query]
+        assert isinstance(sink, MemorySink)
+        return sink.table()
+
+    def close(self) -> None:
+        self.fence.release()
+        close_blocks(self.storage)  # files that are mapped take up the disk
+
+    def _told(self, summary: BatchSummary) -> BatchSummary:
+        self.record.committed(summary, self.loop.failures)
+        return summary
+
+    def _execute(self, task: SlotTask) -> list[SlotReport]:
+        rows = wire_rows(
+            self.loop.layout, self.loop.wire, self.streams, self._tables, wide_hash_bits=self._bits
+        )
+        rows = redirected(rows, redirects_of(task.layout, task.wire, task.router, task.batch))
+        return run_hops(task, rows_by_slot(task, rows))
+
+
+def rows_by_slot(task: SlotTask, rows: pa.Table) -> list[list[pa.RecordBatch]]:
+    """Rows of a batch as its slots receive them."""
+    addresses, slot_map = rows.column(HASH).to_numpy(), task.slot_map()
+    masks = (pa.array(slot_map.rows_of(slot, addresses)) for slot in range(task.slots))
+    return [rows.filter(mask).combine_chunks().to_batches() for mask in masks]
+
+
+def run_hops(
+    task: SlotTask,
+    rows: Sequence[list[pa.RecordBatch]],
+    *,
+    first: Callable[[SlotTask, int, list[pa.RecordBatch]], Iterable[Parcel]] = run_first_hop,
+    later: Callable[[SlotTask, int, int, list[Parcel]], Iterable[Parcel]] = run_hop,
+) -> list[SlotReport]:
+    """Run all slots of all hops of a step, one after the other."""
+    parcels = [parcel for slot in range(task.slots) for parcel in first(task, slot, rows[slot])]
+    for hop in range(1, task.hops):
+        parcels = [
+            parcel
+            for slot in range(task.slots)
+            for parcel in later(task, hop, slot, [p for p in parcels if p.slot == slot])
+        ]
+    left, reports = opened(parcels)
+    assert not left, "rows that leave the last hop have nowhere to go"
+    return reports

@@ -1,0 +1,170 @@
+"""Progress: what a committed step of a run did, with the keys that PySpark users know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class StreamProgress:
+    """Rows of a stream since the checkpoint began.
+
+    Attributes
+    ----------
+    watermark
+        ISO 8601, UTC; None before the first row.
+    late
+        Rows below the watermark; `refused` are those of them that a query with state did not get.
+    rejected
+        Malformed rows.
+    """
+
+    watermark: str | None
+    accepted: int
+    late: int
+    refused: int
+    rejected: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "watermark": self.watermark,
+            "accepted": self.accepted,
+            "late": self.late,
+            "refused": self.refused,
+            "rejected": self.rejected,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class QueryProgress:
+    """What a query emitted in this step, and how many results wait for later rows."""
+
+    status: str
+    output_rows: int
+    rows_waiting: int
+    failure: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        told: dict[str, Any] = {
+            "status": self.status,
+            "numOutputRows": self.output_rows,
+            "numRowsWaiting": self.rows_waiting,
+        }
+        return told | ({"failure": self.failure} if self.failure else {})
+
+
+@dataclass(frozen=True, slots=True)
+class StateProgress:
+    """The state after the step: rows, those put off to a later batch, bytes; `states` by name."""
+
+    rows: int
+    rows_put_off: int
+    bytes: int
+    states: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "numRowsTotal": self.rows,
+            "numRowsPutOff": self.rows_put_off,
+            "memoryUsedBytes": self.bytes,
+            "states": {name: dict(state) for name, state in self.states.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SiteProgress:
+    """What a site did. `busy_ms` is CPU time; `partitions` are (partition, rows, pairs)."""
+
+    site: int
+    busy_ms: float
+    rows: int
+    pairs: int
+    results: int
+    state_bytes: int
+    partitions: tuple[tuple[int, int, int], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "site": self.site,
+            "busyMs": self.busy_ms,
+            "rows": self.rows,
+            "pairs": self.pairs,
+            "results": self.results,
+            "stateBytes": self.state_bytes,
+            "partitions": [list(p) for p in self.partitions],
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Progress(Mapping[str, Any]):
+    """A committed step of a run: a micro-batch (`step` 0), or a further step of it without new rows.
+
+    Like PySpark's `StreamingQueryProgress` it is also a mapping, with the keys of its JSON form.
+
+    Attributes
+    ----------
+    timestamp
+        When it was committed; ISO 8601, UTC.
+    duration_ms
+        By phase: `plan`, `execute`, `commit`, `publish`, and `triggerExecution` for all of them.
+    critical_path_ms
+        What the busiest site took.
+    slot_ms
+        Phases of the slot that took longest.
+    replayed
+        It was committed before a restart; only its results were published again.
+
+    Examples
+    --------
+    >>> state = StateProgress(rows=5, rows_put_off=0, bytes=320)
+    >>> progress = Progress(3, 0, "2026-01-01T00:00:00.000+00:00", input_rows=10, state=state)
+    >>> progress.batch, progress["batchId"], progress["state"]["numRowsTotal"]
+    (3, 3, 5)
+    """
+
+    batch: int
+    step: int
+    timestamp: str
+    input_rows: int
+    state: StateProgress
+    rows_per_second: float = 0.0
+    duration_ms: Mapping[str, float] = field(default_factory=dict)
+    critical_path_ms: float = 0.0
+    slot_ms: Mapping[str, float] = field(default_factory=dict)
+    streams: Mapping[str, StreamProgress] = field(default_factory=dict)
+    queries: Mapping[str, QueryProgress] = field(default_factory=dict)
+    sites: tuple[SiteProgress, ...] = ()
+    replayed: bool = False
+
+    @property
+    def total_ms(self) -> float:
+        """What the step took from its plan to its results in the sinks."""
+        return self.duration_ms.get("triggerExecution", 0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "batchId": self.batch,
+            "step": self.step,
+            "timestamp": self.timestamp,
+            "numInputRows": self.input_rows,
+            "processedRowsPerSecond": self.rows_per_second,
+            "durationMs": dict(self.duration_ms),
+            "criticalPathMs": self.critical_path_ms,
+            "slotMs": dict(self.slot_ms),
+            "streams": {name: stream.to_json() for name, stream in self.streams.items()},
+            "queries": {name: query.to_json() for name, query in self.queries.items()},
+            "state": self.state.to_json(),
+            "sites": [site.to_json() for site in self.sites],
+            "replayed": self.replayed,
+        }
+
+    def __getitem__(self, key: str) -> Any:
+        return self.to_json()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.to_json())
+
+    def __len__(self) -> int:
+        return len(self.to_json())

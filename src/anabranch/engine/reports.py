@@ -1,0 +1,72 @@
+"""What slots report to the driver: the only thing that travels back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from anabranch.adapt.measures.site_report import Abandoned as Abandoned
+from anabranch.adapt.measures.site_report import JoinReport as JoinReport
+from anabranch.adapt.measures.site_report import SiteReport as SiteReport
+from anabranch.state.block import BlockMeta
+from anabranch.state.manifest import ResultFile
+
+
+@dataclass(slots=True)
+class StreamReport:
+    """What a slot saw of a stream."""
+
+    max_ts: int | None = None
+    accepted: int = 0
+    late: int = 0
+    """Rows below the watermark, refused or not."""
+    refused: int = 0
+    """Of these, rows that queries with state wanted and did not get."""
+    rejected: int = 0
+    oldest_refused: int | None = None
+    """The least event time of a refused row."""
+
+
+@dataclass(slots=True)
+class SlotReport:
+    slot: int
+    hop: int = 0
+    streams: dict[str, StreamReport] = field(default_factory=dict)
+    sites: list[SiteReport] = field(default_factory=list)
+    blocks: list[BlockMeta] = field(default_factory=list)
+    results: list[ResultFile] = field(default_factory=list)
+    dead_letters: list[ResultFile] = field(default_factory=list)
+    failures: dict[str, str] = field(default_factory=dict)
+    """Message by query that exceeded its quota."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Wall time by phase."""
+    packing_s: dict[int, float] = field(default_factory=dict)
+    """CPU time by the site that should have packed what this slot took over: `charge_packing`."""
+    rewritten: set[str] = field(default_factory=set)
+    """Names of blocks with rows that other blocks of the step have, too: merged, or copied."""
+
+
+def charge_packing(reports: Sequence[SlotReport]) -> None:
+    """Put packing on the account of the sites that rows have left; of a site that is gone, on none."""
+    sites = {site.site: site for report in reports if not report.hop for site in report.sites}
+    for report in reports:
+        for source, seconds in report.packing_s.items():
+            if source in sites:
+                sites[source].busy_s += seconds
+                sites[source].copy_s += seconds
+
+
+def charge_writing(report: SlotReport, seconds: float, *, passing_s: float = 0.0) -> None:
+    """Share what writing the results of a slot took among its sites, by their results.
+
+    Parameters
+    ----------
+    seconds, passing_s
+        For queries with a state, and for those without.
+    """
+    passing = sum(site.passing_results for site in report.sites)
+    lasting = sum(site.results for site in report.sites) - passing
+    for site in report.sites:
+        passed_s = passing_s * site.passing_results / max(1, passing)
+        site.passing_s += passed_s
+        site.busy_s += passed_s + seconds * (site.results - site.passing_results) / max(1, lasting)

@@ -1,0 +1,1 @@
+"""Where results go, as far as it takes no Spark."""

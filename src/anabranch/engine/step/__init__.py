@@ -1,0 +1,1 @@
+"""The driver's side of a step: plan it, run it, commit it, deliver it."""

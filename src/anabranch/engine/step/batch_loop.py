@@ -1,0 +1,378 @@
+"""The batch loop: enter a batch, run it, commit it, publish it. Exactly once, whatever happens.
+
+Free of Spark: `execute` runs the slots somewhere and returns their reports.
+
+    blocks, staged results (fsynced) ─► manifest (put-if-absent) ─► results into the sinks ─► return
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anabranch.adapt.boundary.boundary_state import BoundaryState
+from anabranch.adapt.boundary.decider import AdaptiveDecider, Decider
+from anabranch.adapt.boundary.decisions import Decisions
+from anabranch.adapt.events import Event
+from anabranch.adapt.tracks.tracks import Tracks
+from anabranch.engine.boundary.observation import IsOver, Observation
+from anabranch.engine.boundary.requests import Migrations, Requests, check_room
+from anabranch.engine.reports import SlotReport, charge_packing
+from anabranch.engine.settings import Settings
+from anabranch.engine.sinks.sink import Sink
+from anabranch.engine.step.delivery import delivered, give_results, note_delivered
+from anabranch.engine.step.entry import check_entry
+from anabranch.engine.step.finality import pending_rows, results_due, with_input_ended
+from anabranch.engine.step.hop_reports import critical_path_s, merged_hops
+from anabranch.engine.step.late_rows import late_events
+from anabranch.engine.step.phase_times import Laps
+from anabranch.engine.step.step_outcome import StepOutcome, blocks_after, catalog_after, elapsed_s, renamed
+from anabranch.engine.step.task_plan import plan_task
+from anabranch.engine.step.watermarks import advance, idle_events, unit_events
+from anabranch.engine.task.admission import is_waiting
+from anabranch.engine.task.site_work import TrackCompiler, is_over
+from anabranch.engine.task.slot_task import SlotTask
+from anabranch.engine.task.staging import keep_dead_letters, output_schema, verify_staged
+from anabranch.engine.task.wire import Wire, wire_of
+from anabranch.errors import StateError
+from anabranch.exchange.partition_map import PartitionMap
+from anabranch.queries.catalog import Catalog
+from anabranch.state import NO_PARENT, Manifest, Stamp, Storage, StreamState, digest, publish, recover
+from anabranch.state.fence import Fence
+from anabranch.state.garbage import collect_garbage
+
+COLLECT_EVERY = 8
+"""Steps between two collections of garbage."""
+
+Execute = Callable[[SlotTask], Sequence[SlotReport]]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSummary:
+    """What a batch did, for progress and tests."""
+
+    manifest: Manifest
+    reports: tuple[SlotReport, ...]
+    seconds: Mapping[str, float]
+    replayed: bool = False
+    events: tuple[Event, ...] = ()
+    """What was decided at the boundary after the batch."""
+    critical_path_s: float = 0.0
+    """CPU time of the busiest site, hop by hop: what machines for each site would have waited for."""
+
+
+class BatchLoop:
+    """Runs the batches of a session on a checkpoint.
+
+    Parameters
+    ----------
+    storage, fence
+        The checkpoint, and the right to write to it.
+    catalog
+        Streams and queries.
+    sinks
+        Sink by query name.
+    execute
+        Runs the slots of a batch.
+    cores
+        What `slots = 0` stands for when it is set while the session runs.
+    clock
+        Unix time in seconds.
+    is_over
+        Tells when a parallel track ends; experiments take the paper's rule (`LemmaPurge`).
+    decider
+        Decides what changes between two steps.
+    """
+
+    def __init__(
+        self,
+        *,
+        storage: Storage,
+        fence: Fence,
+        catalog: Catalog,
+        settings: Settings,
+        sinks: Mapping[str, Sink],
+        execute: Execute,
+        cores: int = 1,
+        clock: Callable[[], float] = time.time,
+        is_over: IsOver = is_over,
+        decider: Decider | None = None,
+    ) -> None:
+        self._storage = storage
+        self._fence = fence
+        self._catalog = catalog
+        self._sinks = sinks
+        self._execute = execute
+        self._cores = cores
+        self._clock = clock
+        self._started_s = self._began_s = clock()
+        self.manifest = recover(storage)
+        self._parent = digest(self.manifest) if self.manifest else NO_PARENT
+        self.layout = catalog.layout
+        self._compiler = TrackCompiler(self.layout, catalog.plans)
+        self._observation = Observation(catalog, self._compiler, is_over)
+        self._requests = Requests(settings)
+        self._decider: Decider = decider or AdaptiveDecider()
+        self._state, self._decisions = self._start()
+        self.wire: Wire = wire_of(self.layout.inputs)
+        for query in catalog.queries:
+            sinks[query.name].open(query.name, output_schema(query))
+        self._in_doubt = False
+        """Whether a step was about to be published and not all sinks are known to have its results.
+
+        Nothing was adopted if a step fails before: it can be repeated. If publishing fails, the manifest may
+        be there all the same, so that another one of its number would be refused or, worse, go on beside it.
+        If a sink fails, its results must come before those of the next step. A new start looks what is there
+        and delivers again.
+        """
+        noted = delivered(storage)
+        if self.manifest is not None and (not noted or self.manifest.parent in noted):
+            # Spark repeats a batch that it does not know to be done. That is too late where a step without
+            # new rows comes first, and it knows nothing of such steps.
+            self._deliver_again(self.manifest)
+
+    def process(self, batch: int, *, offsets: str, source_id: str) -> BatchSummary:
+        """Run batch `batch`, or finish publishing it when it has committed already."""
+        check_entry(self.manifest, batch, offsets=offsets, source_id=source_id)
+        if self.manifest is not None and self.manifest.batch == batch:
+            self._deliver_again(self.manifest)
+            return BatchSummary(self.manifest, (), {}, replayed=True)
+        return self._run(batch, 0, offsets=offsets, source_id=source_id, streams=self._streams)
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Why queries were ended, in this session or an earlier one, by name."""
+        return self._catalog.failures()
+
+    @property
+    def rows_wait(self) -> bool:
+        """Whether rows were put off to a later batch, partitions on disk owe results, or results are due."""
+        return (
+            self._input_waits
+            or bool(self._catalog.ahead().keys() - self._catalog.failed())
+            or (self.manifest is not None and results_due(self.manifest, self._catalog.running_plans()))
+        )
+
+    @property
+    def _streams(self) -> tuple[StreamState, ...]:
+        return self.manifest.streams if self.manifest else ()
+
+    @property
+    def _input_waits(self) -> bool:
+        return self.manifest is not None and any(is_waiting(b.state) for b in self.manifest.blocks)
+
+    @property
+    def partition_map(self) -> PartitionMap:
+        """Who works where in the next step."""
+        return self._decisions.partition_map
+
+    @property
+    def tracks(self) -> Tracks:
+        """Plans of the sites in the next step."""
+        return self._decisions.tracks
+
+    def step(self) -> BatchSummary:
+        """Take a further step of the last batch, without new rows."""
+        assert self.manifest is not None, "there is no batch yet"
+        return self._step(self.manifest)
+
+    def _step(self, at: Manifest) -> BatchSummary:
+        return self._run(
+            at.batch, at.step + 1, offsets=at.offsets, source_id=at.source_id, streams=at.streams
+        )
+
+    def drain(self) -> Iterator[BatchSummary]:
+        """Let all rows that wait enter, and emit whatever the watermarks have passed, step by step.
+
+        A batch emits what was final before it. Its own rows may make more so: Spark runs a batch without
+        data for that, we take a further step.
+        """
+        while self.rows_wait:
+            yield self.step()
+
+    def end_of_input(self) -> Iterator[BatchSummary]:
+        """Declare that nothing at or before the newest times will come any more.
+
+        Steps of the last batch, without new rows: what still waits enters, and then every row is final.
+        """
+        plans = self._catalog.running_plans()
+        while self.manifest is not None and pending_rows(self.manifest, plans):
+            at = self.manifest
+            yield self._step(at if self._input_waits else with_input_ended(at, plans))
+            plans = self._catalog.running_plans()
+
+    def _run(
+        self, batch: int, step: int, *, offsets: str, source_id: str, streams: Sequence[StreamState]
+    ) -> BatchSummary:
+        if self._in_doubt:
+            raise StateError("a step of this session has failed: stop it and start again from its checkpoint")
+        laps = Laps()
+        began_s = self._clock()
+        known = {s.name: s for s in streams}
+        task = self._task(batch, began_s, streams, step=step)
+        laps.mark("plan")
+        told = tuple(self._execute(task))
+        charge_packing(told)
+        reports = merged_hops(told)
+        laps.mark("execute")
+        outcome = self._outcome(
+            task,
+            reports,
+            known=known,
+            began_s=began_s,
+            wall_s=sum(laps.seconds.values()),
+            position=(step, offsets, source_id),
+        )
+        self._fence.check()
+        self._in_doubt = True
+        self._parent = publish(self._storage, outcome.manifest)
+        self._adopt(outcome, began_s)
+        laps.mark("commit")
+        self._deliver(outcome.manifest)
+        if outcome.manifest.number % COLLECT_EVERY == 0:
+            collect_garbage(self._storage, keep=self._requests.settings.keep_manifests)
+        laps.mark("publish")
+        self._in_doubt = False
+        return BatchSummary(
+            outcome.manifest,
+            reports,
+            laps.seconds,
+            events=outcome.events,
+            critical_path_s=critical_path_s(told),
+        )
+
+    def _adopt(self, outcome: StepOutcome, began_s: float) -> None:
+        """Go on from a step that is published."""
+        self.manifest, self._began_s = outcome.manifest, began_s
+        self._catalog = outcome.catalog
+        self._state, self._decisions = outcome.state, outcome.decisions
+        self._requests.carried_out(outcome.requests, postponed=outcome.decisions.postponed)
+
+    def _start(self) -> tuple[BoundaryState, Decisions]:
+        """What the checkpoint remembers, for the sites, queries and settings there are now."""
+        at = self.manifest
+        observed = self._observation.at_start(at, self._requests.settings)
+        remembered = BoundaryState.from_json(at.controller if at else {}, self._observation.joins)
+        return self._decider.start(remembered, observed)
+
+    def change(self, **settings: Any) -> None:
+        """Change settings from the next boundary on: `sites`, `memory_budget_mb` and the like."""
+        self._requests.change(settings, cores=self._cores)
+
+    def migrate(
+        self,
+        query: str,
+        plan: str,
+        site: int | None = None,
+        strategy: str = "moving_state",
+        *,
+        force: bool = False,
+    ) -> None:
+        """Let one site, or all, change to another plan at the next boundary."""
+        settings, joins = self._requests.settings, self._observation.joins
+        sites = range(settings.sites) if site is None else (site,)
+        asked = Migrations(query, plan, tuple(sites), strategy)
+        migrations = asked.checked(self.tracks, joins, sites=settings.sites)
+        blocks = self.manifest.blocks if self.manifest else ()
+        room = None if force else settings.work_memory_bytes
+        check_room(migrations, self._state.plans, joins=joins, blocks=blocks, room=room)
+        self._requests.migrate(migrations)
+
+    def _task(
+        self, batch: int, now_s: float, streams: Sequence[StreamState] | None = None, *, step: int = 0
+    ) -> SlotTask:
+        known = {s.name: s.watermark for s in (self._streams if streams is None else streams)}
+        return plan_task(
+            batch,
+            storage=self._storage,
+            stamp=Stamp(self._fence.epoch, batch, step),
+            catalog=self._catalog,
+            wire=self.wire,
+            settings=self._requests.settings,
+            partition_map=self.partition_map,
+            tracks=self.tracks,
+            work=self._compiler.work(self.tracks, self.partition_map, self._catalog.failed()),
+            stored=self.manifest.blocks if self.manifest else (),
+            watermarks={s.name: known.get(s.name) for s in self._catalog.streams},
+            admission=self._decisions.admission,
+            look=self._state.plans.look(batch),
+            now_s=now_s,
+        )
+
+    def _outcome(
+        self,
+        task: SlotTask,
+        reports: Sequence[SlotReport],
+        *,
+        known: Mapping[str, StreamState],
+        began_s: float,
+        wall_s: float,
+        position: tuple[int, str, str],
+    ) -> StepOutcome:
+        """What a step leads to that found the streams as `known`; `position`: its number and the sources'."""
+        step, offsets, source_id = position
+        catalog, failures = catalog_after(self._catalog, task, reports)
+        blocks, settings = blocks_after(task, reports), self._requests.settings
+        timeout = settings.idle_timeout_seconds
+        streams = advance(
+            known,
+            catalog.streams,
+            reports,
+            now_s=began_s,  # what arrives while a batch runs is read by the next one
+            started_s=self._started_s,
+            idle_timeout_s=timeout,
+        )
+        observed = self._observation.of(
+            task.batch,
+            step,
+            settings=settings,
+            ran=(task.partition_map, self.tracks),
+            left=(blocks, streams),
+            reports=reports,
+            requests=self._requests.migrations,
+            seconds=(elapsed_s(known, streams), wall_s),
+        )
+        state, decisions = self._decider.decide(self._state, observed)
+        manifest = Manifest(
+            batch=task.batch,
+            step=step,
+            number=self.manifest.number + 1 if self.manifest else 0,
+            parent=self._parent,
+            epoch=self._fence.epoch,
+            attempt=secrets.token_hex(8),
+            offsets=offsets,
+            source_id=source_id,
+            committed_at=self._clock(),
+            streams=streams,
+            blocks=renamed(blocks, decisions.renames),
+            partition_map=decisions.partition_map.site_of_partition,
+            sites=decisions.partition_map.sites,
+            tracks=decisions.tracks.to_json(),
+            queries=catalog.states,
+            catalog=catalog.to_json(),
+            results=tuple(f for r in reports for f in r.results if f.query not in failures),
+            dead_letters=tuple(f for r in reports for f in r.dead_letters),
+            controller=state.to_json(),
+        )
+        silent = idle_events(
+            task.batch, streams, before_s=self._began_s, now_s=began_s, idle_timeout_s=timeout
+        )
+        late = late_events(task.batch, known, streams, catalog.streams)
+        events = (*decisions.events, *silent, *unit_events(task.batch, known, streams), *late)
+        return StepOutcome(manifest, catalog, state, decisions, observed.requests, events)
+
+    def _deliver_again(self, manifest: Manifest) -> None:
+        """Give the sinks what a process committed that is gone, unless it has said that they have it."""
+        if self._parent not in delivered(self._storage):
+            # Whatever happened to the files since, they are what was staged or are not published.
+            verify_staged(self._storage, manifest)
+            self._deliver(manifest)
+
+    def _deliver(self, manifest: Manifest) -> None:
+        """Give the sinks the results of the newest step."""
+        give_results(manifest, self._catalog.queries, self._sinks, storage=self._storage)
+        keep_dead_letters(self._storage, manifest)
+        note_delivered(self._storage, manifest.key, self._parent)

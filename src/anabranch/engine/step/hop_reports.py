@@ -1,0 +1,72 @@
+"""What the slots did in all hops of a step, slot by slot."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from anabranch.engine.reports import SiteReport, SlotReport
+
+
+def critical_path_s(reports: Sequence[SlotReport]) -> float:
+    """What a machine for every site would have waited for: of each hop, the busiest site."""
+    busiest: dict[int, float] = {}
+    for report in reports:
+        for site in report.sites:
+            busiest[report.hop] = max(busiest.get(report.hop, 0.0), site.busy_s)
+    return sum(busiest.values())
+
+
+def merged_hops(reports: Sequence[SlotReport]) -> tuple[SlotReport, ...]:
+    """One report for each slot."""
+    by_slot: dict[int, list[SlotReport]] = {}
+    for report in sorted(reports, key=lambda r: r.hop):
+        by_slot.setdefault(report.slot, []).append(report)
+    return tuple(_merged(hops) for _, hops in sorted(by_slot.items()))
+
+
+def _merged(hops: Sequence[SlotReport]) -> SlotReport:
+    if len(hops) == 1:
+        return hops[0]
+    first, seconds = hops[0], defaultdict[str, float](float)
+    for hop in hops:
+        for phase, took_s in hop.seconds.items():
+            seconds[phase] += took_s
+    sites: dict[int, list[SiteReport]] = {}
+    for site in (site for hop in hops for site in hop.sites):
+        sites.setdefault(site.site, []).append(site)
+    return SlotReport(
+        slot=first.slot,
+        streams=first.streams,
+        sites=[_merged_site(reports) for reports in sites.values()],
+        blocks=[block for hop in hops for block in hop.blocks],
+        results=[file for hop in hops for file in hop.results],
+        dead_letters=first.dead_letters,
+        failures={query: why for hop in hops for query, why in hop.failures.items()},
+        seconds=dict(seconds),
+        packing_s=first.packing_s,
+    )
+
+
+def _merged_site(reports: Sequence[SiteReport]) -> SiteReport:
+    """A site's report of the first hop, with what it did in later ones."""
+    site = reports[0]
+    for later in reports[1:]:
+        site.busy_s += later.busy_s
+        site.rows += later.rows
+        site.pairs += later.pairs
+        site.results += later.results
+        for query, rows in later.waiting.items():
+            site.waiting[query] = site.waiting.get(query, 0) + rows
+        site.partitions = _added(site.partitions, later.partitions)
+    return site
+
+
+def _added(
+    ours: tuple[tuple[int, int, int], ...], theirs: tuple[tuple[int, int, int], ...]
+) -> tuple[tuple[int, int, int], ...]:
+    rows, pairs = defaultdict[int, int](int), defaultdict[int, int](int)
+    for partition, arrived, matched in (*ours, *theirs):
+        rows[partition] += arrived
+        pairs[partition] += matched
+    return tuple((partition, rows[partition], pairs[partition]) for partition in sorted(rows))

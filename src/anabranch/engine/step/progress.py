@@ -1,0 +1,97 @@
+"""Making the progress of a committed step from its manifest and the reports of its slots."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from datetime import UTC, datetime
+
+from anabranch.engine.progress import Progress, QueryProgress, SiteProgress, StateProgress, StreamProgress
+from anabranch.engine.reports import SiteReport
+from anabranch.engine.step.batch_loop import BatchSummary
+from anabranch.engine.task.admission import is_waiting
+
+
+def progress_of(summary: BatchSummary, *, rows_before: int) -> Progress:
+    """Describe a step.
+
+    Parameters
+    ----------
+    rows_before
+        Rows that the checkpoint's streams had brought before it.
+    """
+    manifest = summary.manifest
+    total = sum(summary.seconds.values())
+    rows = sum(s.accepted + s.late + s.rejected for s in manifest.streams) - rows_before
+    sites = sorted((s for r in summary.reports for s in r.sites), key=lambda s: s.site)
+    return Progress(
+        manifest.batch,
+        manifest.step,
+        datetime.fromtimestamp(manifest.committed_at, UTC).isoformat(timespec="milliseconds"),
+        input_rows=rows,
+        state=_state(summary),
+        rows_per_second=round(rows / total, 1) if total else 0.0,
+        duration_ms={phase: round(s * 1000, 1) for phase, s in summary.seconds.items()}
+        | {"triggerExecution": round(total * 1000, 1)},
+        critical_path_ms=round(summary.critical_path_s * 1000, 1),
+        slot_ms=_slowest_slot(summary),
+        streams={
+            s.name: StreamProgress(_instant(s.watermark), s.accepted, s.late, s.refused, s.rejected)
+            for s in manifest.streams
+        },
+        queries=_queries(summary),
+        sites=tuple(_site(s) for s in sites),
+        replayed=summary.replayed,
+    )
+
+
+def _site(report: SiteReport) -> SiteProgress:
+    return SiteProgress(
+        report.site,
+        round(report.busy_s * 1000, 2),
+        rows=report.rows,
+        pairs=report.pairs,
+        results=report.results,
+        state_bytes=report.state_bytes,
+        partitions=tuple((int(p), int(rows), int(pairs)) for p, rows, pairs in report.partitions),
+    )
+
+
+def _queries(summary: BatchSummary) -> dict[str, QueryProgress]:
+    emitted = Counter[str]()
+    for file in summary.manifest.results:
+        emitted[file.query] += file.rows
+    return {
+        q.name: QueryProgress(str(q.status), emitted[q.name], q.waiting, q.failure or None)
+        for q in summary.manifest.queries
+    }
+
+
+def _state(summary: BatchSummary) -> StateProgress:
+    by_state: dict[str, dict[str, int]] = defaultdict(lambda: {"rows": 0, "bytes": 0, "blocks": 0})
+    for block in summary.manifest.blocks:
+        entry = by_state[block.state]
+        entry["rows"] += block.rows
+        entry["bytes"] += block.bytes
+        entry["blocks"] += 1
+    return StateProgress(
+        rows=sum(e["rows"] for e in by_state.values()),
+        rows_put_off=sum(e["rows"] for state, e in by_state.items() if is_waiting(state)),
+        bytes=sum(e["bytes"] for e in by_state.values()),
+        states=dict(by_state),
+    )
+
+
+def _slowest_slot(summary: BatchSummary) -> dict[str, float]:
+    """Phases of the slot that took longest: the one the batch waited for."""
+    if not summary.reports:
+        return {}
+    slowest = max(summary.reports, key=lambda r: sum(r.seconds.values()))
+    return {phase: round(s * 1000, 1) for phase, s in slowest.seconds.items()}
+
+
+def _instant(micros: int | None) -> str | None:
+    return (
+        None
+        if micros is None
+        else datetime.fromtimestamp(micros / 1e6, UTC).isoformat(timespec="milliseconds")
+    )

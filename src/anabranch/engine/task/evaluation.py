@@ -1,0 +1,195 @@
+"""The queries' part of a slot's batch: every track of every site, and who is charged for what."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.adapt.measures.statistics import sum_by_site
+from anabranch.engine.reports import SiteReport, SlotReport, charge_writing
+from anabranch.engine.step.retention import states_of
+from anabranch.engine.task.admission import is_waiting
+from anabranch.engine.task.block_slices import slice_block
+from anabranch.engine.task.block_writer import BlockWriter
+from anabranch.engine.task.open_blocks import OpenBlock
+from anabranch.engine.task.site_groups import SiteGroup, group_sites
+from anabranch.engine.task.site_shares import SiteShares
+from anabranch.engine.task.staging import ResultWriter
+from anabranch.engine.task.track_run import TrackRun
+from anabranch.exchange.address import PARTITIONS
+from anabranch.exchange.partition_counts import partition_counts
+from anabranch.operators.rows.arrays import Int64s
+from anabranch.operators.rows.row_set import RowSet, int64s
+from anabranch.operators.work_memory import QuotaExceeded, piece_bytes
+from anabranch.plan.inputs import HASH
+
+if TYPE_CHECKING:
+    from anabranch.engine.task.slot_task import SlotTask
+
+TakeOver = Callable[[SiteReport], float]
+"""Copies what has moved to a site; returns the seconds that are not the site's."""
+Blocks = Mapping[str, list[OpenBlock]]
+
+
+class Evaluation:
+    """Runs the tracks of a slot's sites.
+
+    Parameters
+    ----------
+    at_work
+        Partitions of which the slot has rows.
+    report
+        Where sites, results and failures are told.
+    blocks
+        Writes rows that joins keep, where they are too many for memory.
+    """
+
+    def __init__(
+        self,
+        task: SlotTask,
+        slot: int,
+        unique: str,
+        at_work: np.ndarray,
+        report: SlotReport,
+        blocks: BlockWriter,
+    ) -> None:
+        self.task = task
+        self.report = report
+        self._blocks = blocks
+        self._sites = task.partition_map.sites_of_slot(slot, task.slots)
+        self._site_of = task.partition_map.as_array()
+        self._at_work = at_work
+        plans = {w.plan.query.name: w.plan for site in self._sites for w in task.work[site]}
+        self._writers = {name: ResultWriter(task, p.query, slot, unique) for name, p in plans.items()}
+        self._passing = {name for name, plan in plans.items() if not states_of([plan])}
+        """Queries without state."""
+        self._kept: dict[str, list[pa.RecordBatch]] = {}
+        self.sent: dict[str, list[pa.RecordBatch]] = {}
+        """Rows that go on to other stations, by the state that will keep them."""
+        self._kept_bytes = 0
+        """Of rows that tracks have made and that are in no file yet."""
+        self._arrived: dict[int, Int64s] = {}
+        """By input, new rows of each partition."""
+
+    def run(
+        self, new: Mapping[int, RowSet], old: Blocks, take_over: TakeOver
+    ) -> dict[str, list[pa.RecordBatch]]:
+        """Run every track of every site; returns the new rows of intermediate states."""
+        held = {state: blocks for state, blocks in old.items() if not is_waiting(state)}
+        self._arrived = {source: partition_counts(int64s(r.batch, HASH)) for source, r in new.items()}
+        sites = self.task.partition_map.sites
+        shares = SiteShares(self._site_of, sites, self._arrived, held)
+        rows = sum_by_site(_total(self._arrived.values()), self._site_of, sites)
+        for group in group_sites(self._sites, self.task.work, rows, apart=self._apart()):
+            report = self._run_group(group, new, held, take_over)
+            self.report.sites += [report] if len(group.sites) == 1 else shares.of(group, report)
+        self._weigh(chain.from_iterable(held.values()))
+        return self._kept
+
+    def write_results(self) -> None:
+        """Make the results durable, and charge the sites for it."""
+        for writer in self._writers.values():
+            self.report.results.extend(writer.close())
+        passing_s = sum(self._writers[name].seconds for name in self._passing)
+        charge_writing(self.report, self._writing_s() - passing_s, passing_s=passing_s)
+
+    def _apart(self) -> Collection[int]:
+        """Sites that are worked on one by one: those that take rows over, and all where memory is short."""
+        if self.task.admission.spilled:
+            return self._sites
+        return {shipment.target for shipment in self.task.shipments}
+
+    def _run_group(
+        self, group: SiteGroup, new: Mapping[int, RowSet], held: Blocks, take_over: TakeOver
+    ) -> SiteReport:
+        """Run the tracks of some sites as if they were one."""
+        started, written_s = time.thread_time(), self._writing_s()
+        report = SiteReport(group.sites[0])
+        mine = np.isin(self._site_of, group.sites)
+        rows = self._rows_of(mine, new)
+        blocks = self._in_memory(mine, held)
+        report.rows = sum(len(r) for r in rows.values())
+        pairs = np.zeros(PARTITIONS, dtype=np.int64)
+        packing_s = take_over(report)
+        for work in group.work:
+            its = work.partitions.flags()
+            its_rows = rows if (its == mine).all() else self._rows_of(its, new)
+            if work.plan.query.name not in self.report.failures:
+                track = TrackRun(self.task, work, its_rows, blocks, report, self._blocks)
+                self._run_track(track, work.plan.query.name, report)
+                pairs += track.pairs_by_partition
+        came = _total(count for source, count in self._arrived.items() if self._is_kept(source)) * mine
+        active = np.flatnonzero(came + pairs)
+        report.partitions = tuple((int(p), int(came[p]), int(pairs[p])) for p in active)
+        report.busy_s = time.thread_time() - started - packing_s - (self._writing_s() - written_s)
+        return report
+
+    def _run_track(self, track: TrackRun, query: str, report: SiteReport) -> None:
+        writer = self._writers[query]
+        began_s, written_s, results = time.thread_time(), writer.seconds, report.results
+        try:
+            track.run(writer)
+        except QuotaExceeded as error:
+            self.report.failures[query] = str(error)
+            track.discard()
+        self._take_kept(track)
+        for state, batches in track.sent.items():
+            self.sent.setdefault(state, []).extend(batches)
+        if query in self._passing:
+            report.passing_s += time.thread_time() - began_s - (writer.seconds - written_s)
+            report.passing_results += report.results - results
+
+    def _take_kept(self, track: TrackRun) -> None:
+        """Put what a track keeps with what others do, which becomes one block, unless it is too much."""
+        self.report.blocks += track.written
+        for state, batches in track.kept.items():
+            self._kept.setdefault(state, []).extend(batches)
+            self._kept_bytes += sum(batch.nbytes for batch in batches)
+        if self._kept_bytes > piece_bytes(self.task.work_memory):
+            self.report.blocks += self._blocks.write_made(self._kept)
+            self._kept.clear()
+            self._kept_bytes = 0
+
+    def _is_kept(self, source: int) -> bool:
+        """Whether some state keeps the rows of an input."""
+        return self.task.layout.inputs[source].state in self.task.stateful
+
+    def _weigh(self, blocks: Iterable[OpenBlock]) -> None:
+        """Tell the state that each site works on, and what answering its queries holds beside it."""
+        held, size = self.task.memory.held, np.zeros(PARTITIONS)
+        for block in blocks:
+            size += block.rows_of * (block.meta.bytes / block.meta.rows + held.get(block.meta.state, 0))
+        size[sorted(self.task.admission.spilled)] = 0
+        by_site = sum_by_site(size, self._site_of, self.task.partition_map.sites)
+        for report in self.report.sites:
+            report.state_bytes = round(by_site[report.site])
+
+    def _in_memory(self, mine: np.ndarray, blocks: Blocks) -> Blocks:
+        """The blocks, of those that aggregates read the slices of partitions that are not spilled."""
+        if not self.task.admission.spilled:
+            return blocks
+        here, found = mine.copy(), dict(blocks)
+        here[sorted(self.task.admission.spilled)] = False
+        for state in self.task.memory.grouped & blocks.keys():
+            slices = (slice_block(block, here) for block in blocks[state])
+            found[state] = [piece for piece in slices if piece is not None]
+        return found
+
+    def _rows_of(self, mine: np.ndarray, new: Mapping[int, RowSet]) -> dict[int, RowSet]:
+        """New rows of some partitions, by input."""
+        if (mine >= self._at_work).all():
+            return dict(new)
+        found = {source: rows.within(mine) for source, rows in new.items()}
+        return {source: rows for source, rows in found.items() if len(rows)}
+
+    def _writing_s(self) -> float:
+        return sum(writer.seconds for writer in self._writers.values())
+
+
+def _total(counts: Iterable[Int64s]) -> Int64s:
+    return sum(counts, np.zeros(PARTITIONS, dtype=np.int64))

@@ -1,0 +1,119 @@
+"""A later hop of a step at one slot: rows that have travelled meet what is kept at their stations."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.engine.reports import SiteReport, SlotReport, charge_writing
+from anabranch.engine.step.phase_times import Laps
+from anabranch.engine.task.block_writer import BlockWriter
+from anabranch.engine.task.open_blocks import OpenBlock, open_blocks
+from anabranch.engine.task.parcel import Parcel, opened, parcels_of, report_parcel
+from anabranch.engine.task.site_work import TrackWork
+from anabranch.engine.task.staging import ResultWriter
+from anabranch.engine.task.track_run import TrackRun
+from anabranch.exchange.address import PARTITIONS
+from anabranch.exchange.partition_counts import partition_counts
+from anabranch.operators.rows.arrays import Int64s
+from anabranch.operators.rows.row_set import RowSet, concat_rows
+from anabranch.operators.work_memory import QuotaExceeded
+from anabranch.plan.inputs import HASH, MAX_TIME
+from anabranch.plan.nodes import StationsNode
+from anabranch.state.block import unique_part
+
+if TYPE_CHECKING:
+    from anabranch.engine.task.slot_task import SlotTask
+
+
+def run_hop(
+    task: SlotTask, hop: int, slot: int, parcels: Iterable[Parcel], *, attempt: str = "0"
+) -> Iterator[Parcel]:
+    """Work on what has arrived for a slot in a later hop; yields what leaves, and all reports so far."""
+    rows, reports = opened(parcels)
+    run = _HopRun(task, hop, slot, unique_part(f"{attempt}.{hop}"), reports)
+    yield from run.run(rows)
+
+
+class _HopRun:
+    def __init__(
+        self, task: SlotTask, hop: int, slot: int, unique: str, reports: Sequence[SlotReport]
+    ) -> None:
+        self.task = task
+        self.report = SlotReport(slot, hop=hop)
+        self._before = reports
+        self._unique = unique
+        self._sites = task.partition_map.sites_of_slot(slot, task.slots)
+        self._site_of = task.partition_map.as_array()
+        self._files = BlockWriter(task.storage, stamp=task.stamp, slot=slot, unique=unique)
+        self._writers: dict[str, ResultWriter] = {}
+        self._sent: dict[str, list[pa.RecordBatch]] = {}
+
+    def run(self, arrived: dict[str, list[pa.RecordBatch]]) -> Iterator[Parcel]:
+        laps = Laps(self.report.seconds)
+        new = {state: RowSet.sorted(concat_rows(batches), MAX_TIME) for state, batches in arrived.items()}
+        if new:
+            old = self._open()
+            laps.mark("open")
+            for site in self._sites:
+                self._run_site(site, new, old)
+            laps.mark("join")
+            for writer in self._writers.values():
+                self.report.results.extend(writer.close())
+            charge_writing(self.report, self._writing_s())
+            laps.mark("write results")
+            for state, rows in new.items():
+                self.report.blocks.append(self._files.write(state, rows.batch, MAX_TIME))
+            laps.mark("write blocks")
+        yield from parcels_of(self._sent, self.task.slot_map())
+        for report in (*self._before, self.report):
+            yield report_parcel(self.report.slot, report)
+
+    def _open(self) -> dict[str, list[OpenBlock]]:
+        """Blocks of earlier batches, and of earlier hops of this one."""
+        fresh = (b for report in self._before for b in report.blocks if b.name not in report.rewritten)
+        owned = np.isin(self._site_of, self._sites)
+        return open_blocks(self.task.storage, (*self.task.blocks, *fresh), owned)
+
+    def _run_site(self, site: int, new: dict[str, RowSet], old: dict[str, list[OpenBlock]]) -> None:
+        mine = self._site_of == site
+        rows = {state: found for state, r in new.items() if len(found := r.within(mine))}
+        if not rows:
+            return
+        started, written_s = time.thread_time(), self._writing_s()
+        report = SiteReport(site, rows=sum(map(len, rows.values())))
+        pairs = np.zeros(PARTITIONS, dtype=np.int64)
+        for work in self.task.work[site]:
+            root = work.plan.root
+            ended = work.plan.query.name in self.report.failures
+            if isinstance(root, StationsNode) and not ended and any(n.state in rows for n in root.rows()):
+                pairs += self._run_query(work, rows, old, report)
+        came = np.sum([partition_counts(r.int64s(HASH)) for r in rows.values()], axis=0)
+        report.partitions = tuple((int(p), int(came[p]), int(pairs[p])) for p in np.flatnonzero(came + pairs))
+        report.busy_s = time.thread_time() - started - (self._writing_s() - written_s)
+        self.report.sites.append(report)
+
+    def _run_query(
+        self, work: TrackWork, rows: dict[str, RowSet], old: dict[str, list[OpenBlock]], report: SiteReport
+    ) -> Int64s:
+        """Run a query's stations at a site; returns pairs by partition."""
+        query = work.plan.query
+        if query.name not in self._writers:
+            self._writers[query.name] = ResultWriter(self.task, query, self.report.slot, self._unique)
+        track = TrackRun(self.task, work, {}, old, report, self._files, arrived=rows)
+        try:
+            track.run(self._writers[query.name])
+        except QuotaExceeded as error:
+            self.report.failures[query.name] = str(error)
+            track.discard()
+        self.report.blocks += [*track.written, *self._files.write_made(track.kept)]
+        for state, batches in track.sent.items():
+            self._sent.setdefault(state, []).extend(batches)
+        return track.pairs_by_partition
+
+    def _writing_s(self) -> float:
+        return sum(writer.seconds for writer in self._writers.values())

@@ -1,0 +1,285 @@
+"""What one Spark task does in a batch: work through its sites, one after the other.
+
+Nothing here knows Spark: rows come in as Arrow batches, a report goes out, blocks and staged
+results are files. The same function runs in tests without a JVM.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.engine.reports import SiteReport, SlotReport
+from anabranch.engine.step.phase_times import Laps
+from anabranch.engine.step.shipments import Shipment, folder_of
+from anabranch.engine.task.admission import OPEN, Admission, admit, waiting_state
+from anabranch.engine.task.arrivals import Arrivals
+from anabranch.engine.task.block_slices import ranges_within, slice_block
+from anabranch.engine.task.block_writer import BlockWriter
+from anabranch.engine.task.evaluation import Evaluation
+from anabranch.engine.task.guest_rows import forget_gathered
+from anabranch.engine.task.hop_run import run_hop
+from anabranch.engine.task.memory_plan import NO_BUDGET, MemoryPlan
+from anabranch.engine.task.open_blocks import OpenBlock, close_blocks, open_blocks, opened
+from anabranch.engine.task.parcel import Parcel, parcels_of, report_parcel
+from anabranch.engine.task.site_work import TrackWork, join_states
+from anabranch.engine.task.staging import write_dead_letters
+from anabranch.engine.task.wire import Wire
+from anabranch.exchange.partition_map import PartitionMap
+from anabranch.exchange.partition_set import PartitionSet, union
+from anabranch.exchange.slot_map import SlotMap
+from anabranch.exchange.station_router import StationRouter
+from anabranch.operators.group.final_rows import Emission
+from anabranch.operators.group.newest_rows import Trim
+from anabranch.operators.group.window_rows import Condense
+from anabranch.operators.rows.index_memory import INDEX_MEMORY
+from anabranch.operators.rows.row_set import RowSet, rows_in
+from anabranch.plan.inputs import MAX_TIME, TIME, Layout
+from anabranch.plan.nodes import StationsNode
+from anabranch.state.block import BlockMeta, unique_part
+from anabranch.state.stamp import Stamp
+from anabranch.state.storage import Storage
+
+INDEX_SHARE = 0.5
+"""Of the budget of a slot's work, what orders of kept rows may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTask:
+    """Everything the slots of one batch need to know beside their rows."""
+
+    storage: Storage
+    stamp: Stamp
+    """Who writes the files of this step."""
+    batch: int
+    slots: int
+    partition_map: PartitionMap
+    layout: Layout
+    wire: Wire
+    streams: tuple[str, ...]
+    times: Mapping[str, str]
+    """By stream the name of its time column."""
+    earliest: tuple[int, ...]
+    """Per input the watermark of its stream: rows before it are late."""
+    latest: int
+    """Rows after this time are too far ahead."""
+    work: Mapping[int, tuple[TrackWork, ...]]
+    """The tracks of every site."""
+    stateful: frozenset[str]
+    """States whose rows must be kept."""
+    blocks: tuple[BlockMeta, ...]
+    merges: tuple[tuple[str, ...], ...]
+    """Groups of blocks to compact in passing."""
+    quota_pairs: int
+    work_memory: int | None = None
+    """Bytes that a query may keep of one batch at one site; None is any number."""
+    admission: Admission = OPEN
+    look: int | None = None
+    """Number of the look at how the references of joins meet, where one is due."""
+    memory: MemoryPlan = NO_BUDGET
+    """What the sites' memory budget means for each state."""
+    emissions: Mapping[str, Emission] = field(default_factory=dict)
+    """By query that emits rows once they are final: which are, in this step."""
+    trims: Mapping[str, Trim | Condense] = field(default_factory=dict)
+    """By state of which the newest rows of each group, or a row per window, are enough: what mergers keep."""
+    shipments: tuple[Shipment, ...] = ()
+    """What sites take over from others, where they share nothing."""
+    router: StationRouter = field(default_factory=StationRouter)
+    """Which stations rows take first, and next."""
+
+    @property
+    def hops(self) -> int:
+        """How often rows may travel, the first time included; inside one slot they need not."""
+        return 1 if self.slots == 1 else self.stations
+
+    @property
+    def stations(self) -> int:
+        """How many stations a row may pass."""
+        roots = (work.plan.root for mine in self.work.values() for work in mine)
+        return max((len(r.stations) for r in roots if isinstance(r, StationsNode)), default=1)
+
+    def slot_map(self) -> SlotMap:
+        """Which slots get the rows of each partition: those of tracks that end on it, too."""
+        ending = (
+            (site, item.partitions)
+            for site, work in self.work.items()
+            for item in work
+            if item.until is not None
+        )
+        return SlotMap.of(self.partition_map, self.slots, ending)
+
+
+def run_first_hop(
+    task: SlotTask, slot: int, batches: Iterable[pa.RecordBatch], *, attempt: str = "0"
+) -> Iterator[Parcel]:
+    """Work through the sites of `slot` on the rows of one batch; yields what leaves, and the report."""
+    run = _SlotRun(task, slot, unique_part(attempt))
+    report = run.run(batches)
+    parcels = [*parcels_of(run.sent, task.slot_map()), report_parcel(slot, report)]
+    if task.slots == 1:
+        for hop in range(1, task.stations):
+            parcels = list(run_hop(task, hop, slot, parcels, attempt=attempt))
+    yield from parcels
+
+
+class _SlotRun:
+    def __init__(self, task: SlotTask, slot: int, unique: str) -> None:
+        self.task = task
+        self.slot = slot
+        self.unique = unique
+        self.report = SlotReport(slot)
+        self.sites = task.partition_map.sites_of_slot(slot, task.slots)
+        self.site_of = task.partition_map.as_array()
+        self.owned = np.isin(self.site_of, self.sites)
+        self.at_work = (
+            self.owned | union(w.partitions for site in self.sites for w in task.work[site]).flags()
+        )
+        """Partitions of this slot, and those of others on which tracks of its sites end."""
+        self._storage = task.storage
+        self._blocks = BlockWriter(self._storage, stamp=task.stamp, slot=slot, unique=unique)
+        self._laps = Laps(self.report.seconds)
+        self.sent: Mapping[str, Sequence[pa.RecordBatch]] = {}
+        """Rows that go on to other stations."""
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> SlotReport:
+        budget = self.task.work_memory
+        INDEX_MEMORY.budget = None if budget is None else int(INDEX_SHARE * budget)
+        arrived = [b for b in batches if b.num_rows]
+        self._laps.mark("receive")
+        arrivals = Arrivals(self.task, self.owned, self.at_work)
+        new = arrivals.sort_out(arrived)
+        self.report.streams = arrivals.streams
+        self._laps.mark("sort")
+        spilled = bool(self.task.admission.spilled)
+        old = open_blocks(self._storage, self.task.blocks, self.at_work, sparing=spilled)
+        new, waiting = self._admit(new, old)
+        self._laps.mark("open")
+        work = Evaluation(self.task, self.slot, self.unique, self.at_work, self.report, self._blocks)
+        kept = work.run(new, old, self._take_over)
+        self.sent = work.sent
+        self._laps.mark("join")
+        work.write_results()
+        forget_gathered(self._storage, self.task.batch)
+        self._laps.mark("write results")
+        self._keep(new, kept)
+        for source, rows in waiting.items():
+            self._keep_owned(waiting_state(self.task.layout.inputs[source].state), rows)
+        self._laps.mark("write blocks")
+        self._compact()
+        if spilled:  # keep no more mapped than the sites may work on
+            close_blocks(self._storage)
+        self._laps.mark("compact")
+        if arrivals.dead:
+            # No query's files have a name that begins so, whatever the query is called.
+            name = f"{self.task.stamp}-s{self.slot:03d}-dead.letters-{self.unique}.parquet"
+            rows = pa.concat_tables(arrivals.dead)
+            self.report.dead_letters.append(write_dead_letters(self._storage, rows, name=name))
+        return self.report
+
+    def _admit(
+        self, new: dict[int, RowSet], old: Mapping[str, list[OpenBlock]]
+    ) -> tuple[dict[int, RowSet], dict[int, pa.RecordBatch]]:
+        """Rows that enter now, those that waited among them, and rows that wait for a later batch."""
+        waited = {}
+        for source in self.task.layout.inputs:
+            blocks = old.get(waiting_state(source.state), ())
+            if pieces := [rows_in(b.rows.batch, self.at_work) for b in blocks]:
+                waited[source.id] = [RowSet(p) for p in pieces]
+        if self.task.admission.is_open and not waited:
+            return new, {}
+        # A query without state has no reason to wait.
+        states = {source.id: source.state for source in self.task.layout.inputs}
+        passing = {s: r for s, r in new.items() if s not in waited and states[s] not in self.task.stateful}
+        # Two slots that work on the same rows must agree on which enter, without seeing each other's.
+        site_of = np.where(self._leaving().flags(), -1, self.site_of)
+        now, later = admit(
+            {source: rows for source, rows in new.items() if source not in passing},
+            waited,
+            admission=self.task.admission,
+            site_of=site_of,
+            batch=self.task.batch,
+            unhindered=frozenset(i for i, state in states.items() if state not in self.task.memory.joined),
+        )
+        return now | passing, later
+
+    def _leaving(self) -> PartitionSet:
+        """Partitions on which some track ends."""
+        return union(w.partitions for work in self.task.work.values() for w in work if w.until is not None)
+
+    def _take_over(self, report: SiteReport) -> float:
+        """Copy what has moved to a site into blocks of its own; returns the seconds that senders pay.
+
+        In this batch the site still reads the slices where they were: the copies are for the next.
+        """
+        began, packing_s = time.thread_time(), 0.0
+        for shipment in self.task.shipments:
+            if shipment.target != report.site:
+                continue
+            started = time.thread_time()
+            pieces = shipment.pack(opened(self._storage))
+            seconds = time.thread_time() - started
+            packing_s += seconds
+            self.report.packing_s[shipment.source] = self.report.packing_s.get(shipment.source, 0.0) + seconds
+            time_column = MAX_TIME if MAX_TIME in pieces[0].schema.names else TIME
+            rows = RowSet.merged(pieces, time_column).batch
+            folder = folder_of(report.site)
+            block = self._blocks.write(shipment.state, rows, time_column, shipment.batches, folder)
+            self._rewrite(block)
+            report.copied_rows += rows.num_rows
+            report.copied_bytes += block.bytes
+        report.copy_s = time.thread_time() - began - packing_s
+        return packing_s
+
+    def _keep(self, new: Mapping[int, RowSet], kept: Mapping[str, list[pa.RecordBatch]]) -> None:
+        for source, rows in new.items():
+            state = self.task.layout.inputs[source].state
+            if state in self.task.stateful:
+                self._keep_owned(state, rows.batch)
+        self.report.blocks += self._blocks.write_made(kept)
+
+    def _keep_owned(self, state: str, rows: pa.RecordBatch) -> None:
+        """Keep rows of a stream; those of a guest are kept by their owner."""
+        if (owned := rows_in(rows, self.owned)).num_rows:
+            self.report.blocks.append(self._blocks.write(state, owned, TIME))
+
+    def _partitions_in(self, state: str) -> np.ndarray:
+        """Partitions whose rows in a state are read here: those of a track that ends, where it ends."""
+        mine = self.owned.copy()
+        for site, work in self.task.work.items():
+            for item in work:
+                if item.until is not None and state in join_states(item.plan):
+                    mine[item.partitions.flags()] = site in self.sites
+        return mine
+
+    def _compact(self) -> None:
+        """Merge groups of blocks, taking from each the partitions that are now this slot's."""
+        metas = {b.name: b for b in self.task.blocks}
+        for group in self.task.merges:
+            state = metas[group[0]].state
+            mine = self._partitions_in(state)
+            known = opened(self._storage)
+            blocks = [known[name] for name in group if name in known]
+            span = (min(metas[n].batch for n in group), max(metas[n].last_batch for n in group))
+            for partitions in ranges_within(blocks, mine, self.task.memory.most_to_merge(state)):
+                self._merge(state, blocks, partitions, span)
+
+    def _merge(
+        self, state: str, blocks: Iterable[OpenBlock], partitions: np.ndarray, span: tuple[int, int]
+    ) -> None:
+        """Write one block of the rows that several have of some partitions."""
+        found = (slice_block(block, partitions) for block in blocks)
+        if pieces := [piece.rows.batch for piece in found if piece is not None]:
+            time_column = MAX_TIME if MAX_TIME in pieces[0].schema.names else TIME
+            merged = RowSet.merged(pieces, time_column)
+            trim = self.task.trims.get(state)
+            rows = merged.batch if trim is None else trim.applied_to(merged)
+            if rows.num_rows:
+                self._rewrite(self._blocks.write(state, rows, time_column, span))
+
+    def _rewrite(self, block: BlockMeta) -> None:
+        self.report.blocks.append(block)
+        self.report.rewritten.add(block.name)

@@ -1,0 +1,343 @@
+"""One track at one site in one batch: what it lacks is rebuilt, then its plan works on the new rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.engine.reports import Abandoned, JoinReport, SiteReport
+from anabranch.engine.task.block_writer import BlockWriter
+from anabranch.engine.task.guest_rows import gather
+from anabranch.engine.task.open_blocks import OpenBlock
+from anabranch.engine.task.site_work import TrackWork, join_states
+from anabranch.engine.task.staging import ResultWriter
+from anabranch.exchange.address import PARTITIONS
+from anabranch.operators.group.aligned_windows import AlignedWindows
+from anabranch.operators.group.joined_results import as_stream
+from anabranch.operators.group.session_windows import SessionWindows
+from anabranch.operators.group.window_aggregate import WindowAggregate
+from anabranch.operators.group.window_distinct import WindowDistinct
+from anabranch.operators.group.window_grouping import WindowGrouping
+from anabranch.operators.group.window_intake import WindowIntake
+from anabranch.operators.join.edge_sample import sample_edge
+from anabranch.operators.join.ending_join import EndingJoin, EndingProbe
+from anabranch.operators.join.multiway_probe import MultiwayProbe
+from anabranch.operators.join.state_rebuild import StateRebuild
+from anabranch.operators.join.station_join import StationJoin
+from anabranch.operators.join.window_join import WindowJoin
+from anabranch.operators.operator import Operator
+from anabranch.operators.rows.row_set import RowSet
+from anabranch.operators.work_memory import KeptTooMuch, WorkMemory
+from anabranch.plan.aggregate import WindowNode
+from anabranch.plan.local_plan import compile_plan
+from anabranch.plan.nodes import JoinNode, LeafNode, ProbeNode, StationRows, StationsNode
+from anabranch.plan.tree import default_probe
+from anabranch.state.block import BlockMeta
+
+if TYPE_CHECKING:
+    from anabranch.engine.task.slot_task import SlotTask
+
+States = dict[str, list[RowSet]]
+
+
+def _grouping_of(
+    window: WindowNode,
+) -> type[WindowAggregate | WindowDistinct | AlignedWindows | SessionWindows]:
+    """The operator of a grouping."""
+    if window.grouped is not None:
+        return SessionWindows if window.grouped.session else AlignedWindows
+    return WindowDistinct if window.distinct else WindowAggregate
+
+
+class TrackRun:
+    """Runs a track.
+
+    Parameters
+    ----------
+    rows
+        New rows of the track's partitions, by input.
+    blocks
+        Open blocks by state.
+    report
+        Where the site's work is told.
+    files
+        Where rows go that are too many to be held.
+    arrived
+        In a later hop: rows that have arrived at stations, by state.
+    """
+
+    def __init__(
+        self,
+        task: SlotTask,
+        work: TrackWork,
+        rows: Mapping[int, RowSet],
+        blocks: Mapping[str, Sequence[OpenBlock]],
+        report: SiteReport,
+        files: BlockWriter,
+        arrived: Mapping[str, RowSet] | None = None,
+    ) -> None:
+        self._task = task
+        self._arrived = arrived
+        self._work = work
+        self._rows = rows
+        self._blocks = blocks
+        self._report = report
+        self._mine = work.partitions.flags()
+        self._nodes = work.plan.nodes()
+        self._fresh = {n.fresh for n in self._nodes if isinstance(n, JoinNode)}
+        self._files = files
+        self._memory = WorkMemory(work.plan.query.name, task.work_memory, self._spill)
+        self.kept: dict[str, list[pa.RecordBatch]] = {}
+        """New rows of intermediate states that are in memory."""
+        self.written: list[BlockMeta] = []
+        """Those that are in blocks already."""
+        self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
+        """Of new rows: what is computed once, for a move or another plan, is no load that lasts."""
+        self.sent: dict[str, list[pa.RecordBatch]] = {}
+        """Rows that go on to other stations, by the state that will keep them."""
+
+    def run(self, writer: ResultWriter) -> None:
+        if self._arrived is None:
+            self._answer_joined(writer)
+        started, written_s, emitted = time.thread_time(), writer.seconds, writer.rows
+        try:
+            found = self._evaluate(writer)
+        except KeptTooMuch as error:
+            if not self._may_probe or writer.rows != emitted:
+                raise
+            self._probe_instead(error)
+            found = self._evaluate(writer)
+        if found is None or not isinstance(found[0], WindowJoin):
+            return
+        if self._work.until is None and self._work.plan.edges:
+            self._tell(found[0], time.thread_time() - started - (writer.seconds - written_s))
+            self._tell_references(found[1])
+
+    def _evaluate(self, writer: ResultWriter) -> tuple[Operator, States] | None:
+        """Compute what the plan lacks and let it work; None where the batch is the older track's."""
+        # Rows that travel arrive at spilled partitions, too, and must meet what is there.
+        travels = isinstance(self._work.plan.root, StationsNode)
+        states = self._states(() if travels else self._task.admission.spilled)
+        if self._work.rebuilds:
+            self._rebuild(states)
+        if self._task.batch < self._work.after:  # a further step
+            return None
+        operator = self._operator(states, writer)
+        self._run(operator, writer)
+        if isinstance(operator, StationJoin):
+            self.sent = operator.sent
+        return operator, states
+
+    @property
+    def _may_probe(self) -> bool:
+        """Whether there is a plan that keeps less: results of joins before the root are found again."""
+        below = (node for node in self._nodes if node is not self._work.plan.root)
+        return any(isinstance(node, JoinNode) for node in below)
+
+    def _probe_instead(self, error: KeptTooMuch) -> None:
+        """Go on with the plan without intermediate states, as if nothing had been made yet."""
+        layout, query = self._task.layout, self._work.plan.query.name
+        routed = next(r for r in layout.queries if r.query.name == query)
+        plan = compile_plan(layout, routed, default_probe(routed.graph))
+        left = Abandoned(query, str(self._work.plan.plan), str(plan.plan), error.budget, self._work.until)
+        self._report.abandoned.append(left)
+        self._work = replace(self._work, plan=plan, rebuilds=())
+        self._nodes, self._fresh = plan.nodes(), set()
+        self._memory = WorkMemory(query, self._task.work_memory, self._spill)
+        self.discard()
+
+    def _answer_joined(self, writer: ResultWriter) -> None:
+        """Group the results of a join, whatever tracks have found them: the newest answers for all."""
+        window = self._work.plan.window
+        if window is not None and window.joined and self._work.until is None:
+            blocks = [as_stream(block.rows) for block in self._blocks_of(window.state)]
+            self._run(self._grouping(window, blocks, writer), writer)
+
+    def _run(self, operator: Operator, writer: ResultWriter) -> None:
+        before = writer.rows
+        try:
+            operator.run()
+        finally:
+            self.pairs_by_partition += operator.pairs_by_partition
+            self._report.pairs += operator.pairs
+            self._report.results += writer.rows - before
+        self._keep(operator.kept)
+        self._count_waiting(operator)
+
+    def _keep(self, made: Mapping[str, list[pa.RecordBatch]]) -> None:
+        for state, batches in made.items():
+            if held := [batch for batch in batches if not self._memory.is_placed(batch)]:
+                self.kept.setdefault(state, []).extend(held)
+
+    def discard(self) -> None:
+        """Forget what was made."""
+        self._files.discard(self.written)
+        self.kept, self.written = {}, []
+
+    def _spill(self, state: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+        block, mapped = self._files.spill(state, rows)
+        self.written.append(block)
+        return mapped
+
+    def _count_waiting(self, operator: Operator) -> None:
+        """Tell how many rows, or results of a join, wait to become final, and how many do so no more."""
+        window, query = self._work.plan.window, self._work.plan.query.name
+        if window is None or window.grouped is not None:
+            return  # how many windows wait is not known before they are final
+        more = -operator.final if isinstance(operator, WindowGrouping) else 0
+        if window.joined and window.state in operator.kept:
+            more += sum(batch.num_rows for batch in operator.kept[window.state])
+        elif not window.joined:
+            inputs = self._task.layout.inputs
+            more += sum(len(r) for i, r in self._rows.items() if inputs[i].state == window.state)
+        self._report.waiting[query] = self._report.waiting.get(query, 0) + more
+
+    def _states(self, spilled: Collection[int] = ()) -> States:
+        """Row sets by state, of the partitions and batches that are the track's."""
+        leaves = {n.state: n.input for n in self._nodes if isinstance(n, LeafNode)}
+        own = sorted(leaves.keys() | join_states(self._work.plan))
+        in_memory = self._mine.copy()
+        in_memory[list(spilled)] = False
+        states: States = {}
+        guests: dict[str, list[OpenBlock]] = {}
+        for block in chain.from_iterable(map(self._blocks_of, own)):
+            meta, is_leaf = block.meta, block.meta.state in leaves
+            if is_leaf and meta.batch < self._work.after:
+                continue
+            if is_leaf and not spilled and self._is_guest(block):
+                guests.setdefault(meta.state, []).append(block)
+                continue
+            rows = block.rows
+            if spilled:  # private copies
+                rows = rows.within(in_memory)
+            until = self._work.until
+            if until is not None and meta.state not in self._fresh and not (is_leaf and meta.batch >= until):
+                rows = rows.as_old()
+            states.setdefault(meta.state, []).append(rows)
+        for state, blocks in guests.items():
+            whose = self._task.storage, self._report.site, self._slot, self._task.slots
+            key = *whose, state, self._work.partitions, self._work.until
+            arrived = self._rows.get(leaves[state])
+            sets = gather(key, blocks, self._mine, self._task.batch, arrived)
+            states.setdefault(state, []).extend(sets)
+        return states
+
+    def _blocks_of(self, state: str) -> list[OpenBlock]:
+        """Blocks of a state that have rows of the track's partitions."""
+        return [b for b in self._blocks.get(state, ()) if b.partitions & self._work.partitions]
+
+    def _is_guest(self, block: OpenBlock) -> bool:
+        """Whether a track that ends reads new rows from a file of another slot."""
+        until = self._work.until
+        return until is not None and block.meta.batch >= until and block.meta.slot != self._slot
+
+    @property
+    def _slot(self) -> int:
+        return self._task.partition_map.slot_of_site(self._report.site, self._task.slots)
+
+    def _rebuild(self, states: States) -> None:
+        """Compute the states that the track lacks, of spilled partitions too, and add them to its own."""
+        began, whole = time.thread_time(), self._states()
+        for partitions, names in self._work.rebuilds:
+            mask = partitions.flags()
+            rebuild = StateRebuild(self._work.plan, states=names, old=whole, mask=mask, memory=self._memory)
+            rebuild.run()
+            self._keep(rebuild.kept)
+            for state, batches in rebuild.kept.items():
+                rows = [RowSet(batch) for batch in batches]
+                is_new = self._work.until is None or state in self._fresh
+                states.setdefault(state, []).extend(rows if is_new else [r.as_old() for r in rows])
+                self._report.rebuilt_rows += sum(map(len, rows))
+        self._report.rebuild_s += time.thread_time() - began
+
+    def _operator(self, states: States, writer: ResultWriter) -> Operator:
+        plan, until, quota = self._work.plan, self._work.until, self._task.quota_pairs
+        if isinstance(plan.root, StationsNode):
+            return self._station_join(plan.root, states, writer)
+        if isinstance(plan.root, LeafNode) and plan.window is not None and plan.window.joined:
+            return WindowIntake(plan, self._rows)
+        if plan.window is None or plan.window.joined:
+            tree, probe = WindowJoin, MultiwayProbe
+            if until is not None and self._task.batch >= until:
+                tree, probe = EndingJoin, EndingProbe
+            join = probe if isinstance(plan.root, ProbeNode) else tree
+            return join(plan, new=self._rows, old=states, emit=writer.write, quota=quota, memory=self._memory)
+        return self._grouping(plan.window, states.get(plan.window.state, ()), writer)
+
+    def _station_join(self, root: StationsNode, states: States, writer: ResultWriter) -> StationJoin:
+        arrived = self._arrived
+        if arrived is None:
+            leaves = (node for node in root.rows() if isinstance(node, LeafNode))
+            arrived = {node.state: self._rows[node.input] for node in leaves if node.input in self._rows}
+        return StationJoin(
+            self._work.plan,
+            arrived=arrived,
+            old=states,
+            emit=writer.write,
+            quota=self._task.quota_pairs,
+            memory=self._memory,
+            choose=self._chosen,
+        )
+
+    def _chosen(self, options: Sequence[StationRows], vectors: int) -> list[int]:
+        seed = f"{self._task.batch} {self._report.site}"
+        return self._task.router.choose(tuple(o.state for o in options), vectors, seed=seed)
+
+    def _grouping(self, window: WindowNode, blocks: Sequence[RowSet], writer: ResultWriter) -> Operator:
+        query = self._work.plan.query
+        return _grouping_of(window)(
+            query,
+            window,
+            blocks=blocks,
+            emission=self._task.emissions[query.name],
+            owned=self._mine,
+            emit=writer.write,
+            quota=self._task.quota_pairs,
+        )
+
+    def _tell(self, operator: WindowJoin, seconds: float) -> None:
+        """Report work and time, from which the optimizer learns what things cost."""
+        work = self._work
+        join = self._join_report
+        join.busy_s += seconds
+        join.probes += operator.probes
+        join.pairs += operator.pairs
+        join.inserts += sum(batch.num_rows for batches in operator.kept.values() for batch in batches)
+        abandoned = any(left.query == work.plan.query.name for left in self._report.abandoned)
+        join.settled &= not work.after and not work.rebuilds and not abandoned
+
+    def _tell_references(self, states: States) -> None:
+        """Report rows of every reference and, now and then, how they meet."""
+        join = self._join_report
+        leaves = [node for node in self._nodes if isinstance(node, LeafNode)]
+        states_read = {leaf.state for leaf in leaves}
+        in_state = {state: sum(map(self._rows_of, self._blocks_of(state))) for state in states_read}
+        for leaf in leaves:
+            alias, new = leaf.aliases[0], self._rows.get(leaf.input)
+            join.new_rows[alias] = join.new_rows.get(alias, 0) + (0 if new is None else len(new))
+            join.state_rows[alias] = join.state_rows.get(alias, 0) + in_state[leaf.state]
+        if self._task.look is None:
+            return
+        from_left = (self._task.look + self._report.site) % 2
+        for edge in self._work.plan.edges:
+            probing, met = (edge.left, edge.right) if from_left else (edge.right, edge.left)
+            assert isinstance(probing, LeafNode)
+            if (rows := self._rows.get(probing.input)) is not None:
+                probes, kept, pairs = sample_edge(edge, probing, rows, met, states.get(met.state, ()))
+                examined, found = join.edges.get(frozenset(edge.aliases), (0, 0))
+                join.edges[frozenset(edge.aliases)] = (examined + probes * kept, found + pairs)
+
+    def _rows_of(self, block: OpenBlock) -> int:
+        """Rows of the track's partitions; counted once, for most blocks stay as they are."""
+        counted = "rows", self._work.partitions
+        return block.rows.derived(counted, lambda: int(block.rows_of[self._mine].sum()))
+
+    @property
+    def _join_report(self) -> JoinReport:
+        return self._report.joins.setdefault(self._work.plan.query.name, JoinReport())

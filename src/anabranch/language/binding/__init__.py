@@ -1,0 +1,1 @@
+"""From statements to what they mean."""

@@ -1,0 +1,363 @@
+"""From syntax to typed expressions, through an explicit list of syntax nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+
+from sqlglot import exp
+
+from anabranch.language.binding.scope import Scope
+from anabranch.language.binding.window_bounds import WINDOW_FUNCTIONS, window_bound, window_value
+from anabranch.language.expressions import aggregates, functions, operators
+from anabranch.language.expressions.expression import AggregateValue, Call, Constant, Expression
+from anabranch.language.expressions.types import FLOATING, INTEGRAL, INTERVAL, Refusal, type_name
+from anabranch.language.syntax.duration import DURATION_HINT, duration_us
+from anabranch.language.syntax.whole_number import whole_number
+
+LARGEST_FLOAT = 3.4028234663852886e38
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "equal",
+    exp.NEQ: "not_equal",
+    exp.LT: "less",
+    exp.LTE: "less_equal",
+    exp.GT: "greater",
+    exp.GTE: "greater_equal",
+    exp.NullSafeEQ: "null_safe_equal",
+}
+_ARITHMETIC: dict[type[exp.Expr], str] = {
+    exp.Add: "add",
+    exp.Sub: "subtract",
+    exp.Mul: "multiply",
+    exp.Div: "divide",
+    exp.Mod: "modulo",
+}
+_SUGGESTIONS: dict[type[exp.Expr], tuple[str, str]] = {
+    exp.Subquery: ("a sub-query", "join the stream in FROM instead"),
+    exp.Select: ("a sub-query", "join the stream in FROM instead"),
+    exp.Exists: ("EXISTS", "join the stream in FROM instead"),
+    exp.Window: ("a window function", "put a window on the stream: orders [RANGE 1 HOUR]"),
+    exp.IgnoreNulls: ("IGNORE NULLS", "write first(x) FILTER (WHERE x IS NOT NULL)"),
+    exp.WithinGroup: ("WITHIN GROUP", "write percentile(x, 0.5)"),
+    exp.Star: ("* inside an expression", "name the columns"),
+    exp.Collate: ("COLLATE", "compare the strings as they are"),
+    exp.Lambda: ("a lambda", "write the expression without ->"),
+    exp.IntDiv: ("DIV", "write floor(a / b)"),
+    exp.RegexpLike: ("RLIKE", "use LIKE, startswith, endswith or contains"),
+    exp.ILike: ("ILIKE", "use LIKE"),
+    exp.Concat: (
+        "text made of two quoted parts",
+        "write it in one pair of quotes, with \\' for a quote inside",
+    ),
+    exp.RawString: ("raw text r'…'", "write '…' and double each backslash"),
+    exp.Bracket: ("access to an element", "take the element out where the stream is read"),
+    exp.Dot: ("access to a field", "take the field out where the stream is read"),
+}
+
+
+def resolve(node: exp.Expr, scope: Scope) -> Expression:
+    """Give a syntax node its meaning, or raise a QueryError that points at it."""
+    handler = _HANDLERS.get(type(node))
+    if handler is None:
+        unknown = (_describe(node), "see docs/language.md for what a query may contain")
+        what, suggestion = _SUGGESTIONS.get(type(node), unknown)
+        keyword = "SELECT" if isinstance(node, exp.Query) else ""
+        raise scope.source.error_at_keyword(node, keyword, f"{what} is not supported", suggestion)
+    try:
+        _refuse_extras(node)
+        return handler(node, scope)
+    except Refusal as refusal:
+        raise scope.source.error(node, refusal.message, refusal.suggestion) from None
+
+
+def _describe(node: exp.Expr) -> str:
+    return type(node).__name__ if isinstance(node, exp.Func) else f"this ({type(node).__name__})"
+
+
+def _refuse_extras(node: exp.Expr) -> None:
+    """Refuse parts of a known node that its handler would not look at."""
+    allowed = _PARTS.get(type(node), {"this", "expression", "expressions"})
+    for key, value in node.args.items():
+        if value and key not in allowed:
+            raise Refusal(f"{key.strip('_').upper()} is not supported here", "leave it out")
+
+
+def _literal(node: exp.Expr, scope: Scope) -> Expression:
+    text = node.name
+    if node.is_string:
+        if "\0" in text:
+            raise Refusal("text with a NUL character is not supported", "leave the character out")
+        return Constant(text, "string")
+    return _number(text)
+
+
+def _number(text: str) -> Expression:
+    if not text.isascii() or "_" in text:
+        raise Refusal(f"{text} is not a number", "use the digits 0 to 9")
+    if "e" in text.lower():
+        return Constant(_double(text), "double")
+    if "." in text:
+        digits = Decimal(text)
+        scale = -int(digits.as_tuple().exponent)
+        precision = max(len(digits.as_tuple().digits), scale, 1)
+        if precision > 38:
+            raise Refusal(f"{text} has more than 38 digits", "write it as 1.5e0, a double")
+        return Constant(digits, f"decimal({precision},{scale})")
+    number = whole_number(text)
+    if number is None or number >= 2**63:
+        raise Refusal(f"{text} is larger than a BIGINT", "write it as a double: 1e20")
+    return Constant(number, "int" if number < 2**31 else "bigint")
+
+
+def _double(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise Refusal(f"{text} is larger than a DOUBLE", "write a smaller number")
+    return number
+
+
+def _hex(node: exp.Expr, scope: Scope) -> Expression:
+    try:
+        return Constant(bytes.fromhex(node.name), "binary")
+    except ValueError:
+        raise Refusal(f"X'{node.name}' is not a row of bytes", "use pairs of hexadecimal digits") from None
+
+
+def _comparison(node: exp.Expr, scope: Scope) -> Expression:
+    left, right = resolve(node.this, scope), resolve(node.expression, scope)
+    return operators.compare(_COMPARISONS[type(node)], left, right)
+
+
+def _arithmetic(node: exp.Expr, scope: Scope) -> Expression:
+    left, right = resolve(node.this, scope), resolve(node.expression, scope)
+    return operators.arithmetic(_ARITHMETIC[type(node)], left, right)
+
+
+def _negative(node: exp.Expr, scope: Scope) -> Expression:
+    inner = node.this
+    # The smallest integers only fit with their sign: 2147483648 alone is a BIGINT, 128Y nothing at all.
+    if isinstance(inner, exp.TryCast) and _is_whole(inner.this) and type_name(inner.args["to"]) in INTEGRAL:
+        return _integer(inner.this.name, type_name(inner.args["to"]), sign=-1)
+    if _is_whole(inner) and inner.name in ("2147483648", "9223372036854775808"):
+        return Constant(-int(inner.name), "int" if len(inner.name) == 10 else "bigint")
+    return operators.negative(resolve(inner, scope))
+
+
+def _is_whole(node: exp.Expr) -> bool:
+    return (
+        isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and node.name.isascii()
+    )
+
+
+def _integer(digits: str, kind: str, *, sign: int = 1) -> Expression:
+    bits = 8 << INTEGRAL.index(kind)
+    number = whole_number(digits)
+    if number is None or not -(1 << bits - 1) <= sign * number < 1 << bits - 1:
+        raise Refusal(f"{'-' * (sign < 0)}{digits} does not fit {kind.upper()}", "use a larger type")
+    return Constant(sign * number, kind)
+
+
+def _logical(name: str) -> Callable[[exp.Expr, Scope], Expression]:
+    def handle(node: exp.Expr, scope: Scope) -> Expression:
+        return operators.logical(name, *(resolve(part, scope) for part in _chained(node)))
+
+    return handle
+
+
+def _chained(node: exp.Expr) -> list[exp.Expr]:
+    """The terms of `a OR b OR c`, which the parser nests: programs write chains of thousands."""
+    found: list[exp.Expr] = []
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if type(part) is type(node):
+            _refuse_extras(part)
+            waiting += [part.expression, part.this]
+        else:
+            found.append(part)
+    return found
+
+
+def _not(node: exp.Expr, scope: Scope) -> Expression:
+    return operators.logical("not", resolve(node.this, scope))
+
+
+def _is(node: exp.Expr, scope: Scope) -> Expression:
+    value, what = resolve(node.this, scope), node.expression
+    if isinstance(what, exp.Null):
+        return Call("is_null", (value,), "boolean")
+    if isinstance(what, exp.Boolean):
+        return Call(
+            "null_safe_equal", (operators.condition(value), Constant(bool(what.this), "boolean")), "boolean"
+        )
+    raise Refusal("IS takes NULL, TRUE or FALSE", "write IS NULL or =")
+
+
+def _in(node: exp.Expr, scope: Scope) -> Expression:
+    if node.args.get("query"):
+        raise Refusal("a sub-query behind IN is not supported", "join the stream in FROM instead")
+    if not node.expressions:
+        raise Refusal("IN takes a list of values", "write IN (1, 2, 3)")
+    values = [resolve(node.this, scope), *(resolve(value, scope) for value in node.expressions)]
+    return Call("in", tuple(operators.unify(values, "be in one list")[0]), "boolean")
+
+
+def _between(node: exp.Expr, scope: Scope) -> Expression:
+    value = resolve(node.this, scope)
+    low = operators.compare("greater_equal", value, resolve(node.args["low"], scope))
+    high = operators.compare("less_equal", value, resolve(node.args["high"], scope))
+    return operators.logical("and", low, high)
+
+
+def _like(node: exp.Expr, scope: Scope) -> Expression:
+    match = operators.like(resolve(node.this, scope), resolve(node.expression, scope))
+    return operators.logical("not", match) if node.args.get("negate") else match
+
+
+def _escape(node: exp.Expr, scope: Scope) -> Expression:
+    inner = node.this
+    if not isinstance(inner, exp.Like):
+        raise Refusal("ESCAPE belongs behind LIKE", "write a LIKE '…' ESCAPE '#'")
+    _refuse_extras(inner)
+    match = operators.like(resolve(inner.this, scope), resolve(inner.expression, scope), node.expression.name)
+    return operators.logical("not", match) if inner.args.get("negate") else match
+
+
+def _case(node: exp.Expr, scope: Scope) -> Expression:
+    subject = resolve(node.this, scope) if node.this else None
+    tests, results = [], []
+    for arm in node.args["ifs"]:
+        test = resolve(arm.this, scope)
+        tests.append(test if subject is None else operators.compare("equal", subject, test))
+        results.append(resolve(arm.args["true"], scope))
+    default = node.args.get("default")
+    results.append(resolve(default, scope) if default else operators.NULL)
+    return operators.choose(tests, results)
+
+
+def _cast(node: exp.Expr, scope: Scope) -> Expression:
+    inner, target = node.this, type_name(node.args["to"])
+    # 1.5D and 1.5BD arrive as casts of a number: take the digits, not the decimal they would first become.
+    if isinstance(inner, exp.Literal) and not inner.is_string and target in FLOATING:
+        number = _double(inner.name)
+        if target == "double" or abs(number) <= LARGEST_FLOAT:
+            return Constant(number, target)
+    if _is_whole(inner) and target in INTEGRAL:
+        return _integer(inner.name, target)
+    return operators.cast(resolve(inner, scope), target)
+
+
+def _interval(node: exp.Expr, scope: Scope) -> Expression:
+    unit = node.args.get("unit")
+    size = duration_us(node.this.name, unit.name) if isinstance(unit, exp.Var) and node.this else None
+    if size is None or size >= 2**62:
+        raise Refusal("this is not a length of time", f"write INTERVAL 10 MINUTES, {DURATION_HINT}")
+    return Constant(size, INTERVAL)
+
+
+def _extract(node: exp.Expr, scope: Scope) -> Expression:
+    if node.name.lower() not in ("year", "month", "day", "hour", "minute"):
+        raise Refusal(f"EXTRACT({node.name}) is not supported", "extract YEAR, MONTH, DAY, HOUR or MINUTE")
+    return functions.call_function(node.name, [resolve(node.expression, scope)])
+
+
+def _trim(node: exp.Expr, scope: Scope) -> Expression:
+    name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or ""), "trim")
+    if node.args.get("expression") is not None:
+        raise Refusal("trim removes blanks only", "write trim(text)")
+    return functions.call_function(name, [resolve(node.this, scope)])
+
+
+def _function(node: exp.Expr, scope: Scope) -> Expression:
+    if not isinstance(node.this, str):
+        raise Refusal("a function's name is written without quotes", "remove the back-quotes")
+    if node.this.lower() in WINDOW_FUNCTIONS:
+        return window_value(node, scope)
+    if node.this.lower() in aggregates.AGGREGATES:
+        inside = replace(scope, without_aggregates="another aggregate")
+        return aggregates.resolve_aggregate(
+            node, scope.without_aggregates, resolve_argument=lambda a: resolve(a, inside), times=scope.times
+        )
+    if node.this.lower() == "l2_distance":
+        return functions.l2_distance(*(_vector(arg, scope) for arg in node.expressions))
+    if node.this.lower() not in functions.FUNCTIONS:
+        return functions.call_function(node.this, [])
+    return functions.call_function(node.this, [resolve(arg, scope) for arg in node.expressions])
+
+
+def _vector(node: exp.Expr, scope: Scope) -> list[Expression]:
+    """The numbers of `array(x, y, …)`, the only form in which a query may write a vector."""
+    is_array = isinstance(node, exp.Array) or (
+        isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.lower() == "array"
+    )
+    if not is_array:
+        raise Refusal("l2_distance takes two arrays", "write l2_distance(array(a.x, a.y), array(b.x, b.y))")
+    return [resolve(value, scope) for value in node.expressions]
+
+
+def _concat(node: exp.Expr, scope: Scope) -> Expression:
+    return functions.call_function("concat", [resolve(node.this, scope), resolve(node.expression, scope)])
+
+
+def _column(node: exp.Expr, scope: Scope) -> Expression:
+    assert isinstance(node, exp.Column)
+    if isinstance(node.this, exp.Star):
+        raise Refusal("* is not an expression", "name the column")
+    return window_bound(node, scope) or scope.column(node)
+
+
+def _filter(node: exp.Expr, scope: Scope) -> Expression:
+    value = resolve(node.this, scope)
+    if not isinstance(value, AggregateValue):
+        raise Refusal("FILTER belongs behind an aggregate", "write SUM(x) FILTER (WHERE x > 0)")
+    _refuse_extras(node.expression)
+    inside = replace(scope, without_aggregates="FILTER")
+    return aggregates.filtered(value, operators.condition(resolve(node.expression.this, inside)))
+
+
+_HANDLERS: dict[type[exp.Expr], Callable[[exp.Expr, Scope], Expression]] = {
+    **dict.fromkeys(_COMPARISONS, _comparison),
+    **dict.fromkeys(_ARITHMETIC, _arithmetic),
+    exp.Literal: _literal,
+    exp.HexString: _hex,
+    exp.Null: lambda node, scope: operators.NULL,
+    exp.Boolean: lambda node, scope: Constant(bool(node.this), "boolean"),
+    exp.Column: _column,
+    exp.Paren: lambda node, scope: resolve(node.this, scope),
+    exp.Neg: _negative,
+    exp.And: _logical("and"),
+    exp.Or: _logical("or"),
+    exp.Not: _not,
+    exp.Is: _is,
+    exp.In: _in,
+    exp.Between: _between,
+    exp.Like: _like,
+    exp.Escape: _escape,
+    exp.Case: _case,
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.Interval: _interval,
+    exp.Extract: _extract,
+    exp.Trim: _trim,
+    exp.Anonymous: _function,
+    exp.DPipe: _concat,
+    exp.Filter: _filter,
+}
+"""The syntax a query may use. What is not here does not get through."""
+
+_PARTS: dict[type[exp.Expr], set[str]] = {
+    exp.Literal: {"this", "is_string"},
+    exp.Column: {"this", "table", "db", "catalog"},
+    exp.Between: {"this", "low", "high"},
+    exp.Like: {"this", "expression", "negate"},
+    exp.Case: {"this", "ifs", "default"},
+    exp.Cast: {"this", "to"},
+    exp.TryCast: {"this", "to", "safe", "requires_string"},
+    exp.In: {"this", "expressions", "query"},
+    exp.Interval: {"this", "unit"},
+    exp.Trim: {"this", "expression", "position"},
+    exp.Div: {"this", "expression", "typed", "safe"},
+    exp.DPipe: {"this", "expression", "safe"},
+}

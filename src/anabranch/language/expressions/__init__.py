@@ -1,0 +1,1 @@
+"""Typed expressions, and how both engines write them."""

@@ -1,0 +1,1 @@
+"""The definition of a right result, as batch SQL."""

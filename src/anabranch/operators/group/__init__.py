@@ -1,0 +1,1 @@
+"""Aggregates and DISTINCT over windows."""

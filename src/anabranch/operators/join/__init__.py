@@ -1,0 +1,1 @@
+"""Joins: kernels that find pairs, and the plans' operators on top of them."""

@@ -1,0 +1,1 @@
+"""What plans, migrations and moves cost."""

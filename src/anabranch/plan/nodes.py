@@ -1,0 +1,165 @@
+"""Nodes of a plan: what each keeps, and how its rows are named.
+
+Logical column names inside one query: `k<c>` is the hash of key class c, `key<c>` its full value
+where 64 bits cannot hold it, `<alias>.<i>` is a field of a reference. `names` maps them to the
+physical columns of the node's rows, which are named by content and so outlive a changed SELECT list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from anabranch.plan.inputs import DEADLINE, MAX_TIME, TIME
+from anabranch.plan.join_tree import Edge
+from anabranch.plan.logical import Band, Distance
+
+
+@dataclass(frozen=True, slots=True)
+class LeafNode:
+    """The rows of one reference, as an input keeps them."""
+
+    aliases: tuple[str, ...]
+    input: int
+    state: str
+    window_us: int
+    names: Mapping[str, str]
+    max_time: str = TIME
+    deadline: str = TIME
+    """Column that, with `window_us` added, is the row's deadline."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinNode:
+    """Two inputs joined. `state` names what it keeps for its sibling above; the root keeps nothing."""
+
+    aliases: tuple[str, ...]
+    left: Operand
+    right: Operand
+    classes: tuple[int, ...]
+    """Key classes joined on; empty for a theta join."""
+    on_routing_hash: bool
+    verify: tuple[str, ...]
+    """Logical columns to compare because the join hash alone does not prove them equal."""
+    residuals: tuple[str, ...]
+    residual_columns: tuple[str, ...]
+    columns: tuple[str, ...]
+    """Logical columns that live on above this node."""
+    state: str
+    names: Mapping[str, str]
+    ordered: bool = False
+    """Whether its rows are probed in the order of their routing hash."""
+    earlier: str | None = None
+    """In a track that ends: the state with its rows from before a newer track began."""
+    crossings: tuple[Crossing, ...] = ()
+    """In a track that ends: how its rows are found that are new on a side which is itself a join."""
+    fresh: str | None = None
+    """In a track that ends: the state of its rows that are new throughout, where crossings need one."""
+    bands: tuple[Band, ...] = ()
+    """What some of the residuals say: bounds of differences, of a column of the left to one of the right."""
+    beside_bands: tuple[str, ...] = ()
+    """The other residuals, without the distance."""
+    distance: Distance | None = None
+    """What one of the residuals says: the largest distance of a vector of the left to one of the right."""
+    beside_distance: tuple[str, ...] = ()
+    """The other residuals, bands and all."""
+    window_us: int = 0
+    max_time: str = MAX_TIME
+    deadline: str = DEADLINE
+
+    @property
+    def sides(self) -> tuple[Operand, Operand]:
+        return self.left, self.right
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """All that it keeps."""
+        return tuple(state for state in (self.state, self.earlier, self.fresh) if state is not None)
+
+    def index_of(self, side: Operand) -> tuple[str, ...]:
+        """Physical columns of `side` that make up the join hash; () when it is the routing hash."""
+        if self.on_routing_hash:
+            return ()
+        return tuple(side.names[f"k{c}"] for c in self.classes)
+
+
+@dataclass(frozen=True, slots=True)
+class StationRows:
+    """Joined rows that have arrived at a station (`plan.stations`), addressed by the key of its edge."""
+
+    aliases: tuple[str, ...]
+    edge: int
+    key: str
+    """Logical column by which they are addressed."""
+    state: str
+    columns: tuple[str, ...]
+    """Logical columns that they carry."""
+    names: Mapping[str, str]
+    window_us: int = 0
+    max_time: str = MAX_TIME
+    deadline: str = DEADLINE
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        return (self.state,)
+
+
+LocalNode = LeafNode | JoinNode
+"""A node of a join tree."""
+StoredNode = LeafNode | StationRows
+"""What is kept at a station."""
+Operand = LeafNode | JoinNode | StationRows
+"""What a join has on either side."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeNode:
+    """All references joined without intermediate state: a left-deep chain from each of them."""
+
+    aliases: tuple[str, ...]
+    chains: tuple[JoinNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """Two references on one side of a join, with new rows, and the other side, with old ones.
+
+    Attributes
+    ----------
+    by_old, by_new
+        Chains from the old side and from each of the references. Those of the references come to the old
+        side first, or last.
+    """
+
+    new: tuple[LeafNode, ...]
+    old: LocalNode
+    by_old: ProbeNode
+    by_new: ProbeNode
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """An edge with its two SteMs: rows of either side, each set of references in a state of its own."""
+
+    edge: Edge
+    left: tuple[StoredNode, ...]
+    right: tuple[StoredNode, ...]
+    joins: tuple[JoinNode, ...]
+    """Each set of the left with each of the right."""
+
+
+@dataclass(frozen=True, slots=True)
+class StationsNode:
+    """All stations of a query."""
+
+    aliases: tuple[str, ...]
+    stations: tuple[Station, ...]
+    onward: Mapping[tuple[str, ...], tuple[StationRows, ...]]
+    """By references of a joined row: what it may become at a further station."""
+    alternatives: Mapping[str, tuple[LeafNode, ...]]
+    """By reference: its rows at each station where they may arrive first."""
+
+    def rows(self) -> Iterator[StoredNode]:
+        """Everything that is kept, once."""
+        kept = {node.state: node for s in self.stations for node in (*s.left, *s.right)}
+        yield from kept.values()

@@ -1,0 +1,1 @@
+"""Which plans there are, and the cheapest of them."""

@@ -1,0 +1,76 @@
+"""Stations of a query, ready to run: which rows arrive at each, whom they meet there, what leaves.
+
+A row is stored at the one station where it arrives, and meets there what has arrived on the other side. A
+joined row goes on to one of the edges that lead out of its references. So every combination is met once,
+whatever way its rows take, and ways may change from row to row.
+"""
+
+from __future__ import annotations
+
+from anabranch.plan.columns import columns_above, columns_in, leaf_node, physical_names, to_verify
+from anabranch.plan.inputs import HASH, Layout, RoutedQuery
+from anabranch.plan.join_tree import Edge, JoinTree
+from anabranch.plan.nodes import JoinNode, LeafNode, Station, StationRows, StationsNode, StoredNode
+from anabranch.plan.tree import state_of_aliases
+
+
+def compile_stations(layout: Layout, routed: RoutedQuery) -> StationsNode:
+    """Make the stations of a query ready to run."""
+    tree = routed.tree
+    assert tree is not None
+    stations = tuple(_station(layout, routed, tree, edge) for edge in tree.edges)
+    everything = [node for s in stations for node in (*s.left, *s.right)]
+    onward: dict[tuple[str, ...], tuple[StationRows, ...]] = {}
+    leaves: dict[str, tuple[LeafNode, ...]] = {}
+    for node in everything:
+        if isinstance(node, StationRows):
+            onward[node.aliases] = (*onward.get(node.aliases, ()), node)
+        else:
+            leaves[node.aliases[0]] = (*leaves.get(node.aliases[0], ()), node)
+    return StationsNode(tree.aliases, stations, onward, leaves)
+
+
+def _station(layout: Layout, routed: RoutedQuery, tree: JoinTree, edge: Edge) -> Station:
+    left, right = (
+        tuple(_rows(layout, routed, edge, aliases) for aliases in tree.rows_at(edge, end))
+        for end in (edge.left, edge.right)
+    )
+    joins = tuple(_join(routed, edge, a, b) for a in left for b in right)
+    return Station(edge, left, right, joins)
+
+
+def _rows(layout: Layout, routed: RoutedQuery, edge: Edge, aliases: tuple[str, ...]) -> StoredNode:
+    if len(aliases) == 1:
+        ref = next(r for r in routed.query.refs if r.alias == aliases[0])
+        return leaf_node(routed, ref, layout.inputs[routed.input_at(aliases[0], edge.number)])
+    columns = columns_above(routed, aliases)
+    return StationRows(
+        aliases=aliases,
+        edge=edge.number,
+        key=f"k{edge.key_class}",
+        state=f"{routed.query.name}-{state_of_aliases(aliases)}-{routed.since}@{edge.left}.{edge.right}",
+        columns=columns,
+        names=physical_names(routed.query, columns) | {f"k{edge.key_class}": HASH},
+    )
+
+
+def _join(routed: RoutedQuery, edge: Edge, left: StoredNode, right: StoredNode) -> JoinNode:
+    graph, query = routed.graph, routed.query
+    order = {alias: i for i, alias in enumerate(graph.aliases)}
+    aliases = tuple(sorted(left.aliases + right.aliases, key=order.__getitem__))
+    classes = graph.shared_classes(left.aliases, right.aliases)
+    residuals = [query.residuals[i].sql for i in graph.residuals_between(left.aliases, right.aliases)]
+    columns = columns_above(routed, aliases)
+    return JoinNode(
+        aliases=aliases,
+        left=left,
+        right=right,
+        classes=classes,
+        on_routing_hash=classes == (edge.key_class,),
+        verify=to_verify(query, classes),
+        residuals=tuple(residuals),
+        residual_columns=columns_in(query, residuals),
+        columns=columns,
+        state="",  # where its rows are kept is decided when they leave
+        names=physical_names(query, columns),
+    )

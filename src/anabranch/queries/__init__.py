@@ -1,0 +1,1 @@
+"""Standing queries: what a session knows of them and what its checkpoint remembers."""

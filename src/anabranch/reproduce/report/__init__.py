@@ -1,0 +1,1 @@
+"""Tables, checks and pictures of experiments."""

@@ -1,1 +1,0 @@
-"""The engine on Spark: session, ingest, batch loop, slot task, sinks, progress."""

@@ -1,4 +1,0 @@
-"""The event times we accept: 1970 to 2199. Anything else is a broken clock or a wrong unit."""
-
-MAX_TIME_US = 7_258_118_400_000_000
-"""First microsecond after the last accepted event time."""

@@ -1,1 +1,0 @@
-"""One module per family of experiments of the papers; each checks its claim."""

@@ -1,0 +1,1 @@
+"""The only rooms that know Spark: session, run, ingest, sources and sinks."""

@@ -1,0 +1,54 @@
+"""From `INTO format 'path' OPTIONS (…)` to a sink; what would be ignored, or fail later, is refused."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from anabranch.engine.sinks.compression import compression_of
+from anabranch.engine.sinks.console_sink import ConsoleSink
+from anabranch.engine.sinks.memory_sink import MemorySink
+from anabranch.engine.sinks.parquet_sink import ParquetSink
+from anabranch.engine.sinks.sink import Sink
+from anabranch.errors import ConfigError
+from anabranch.plan.logical import Connector
+from anabranch.spark.writer_sink import FILE_FORMATS, WriterSink
+
+_OPTIONS = {"parquet": ("compression",), "console": ("numRows",), "memory": ()}
+"""Formats that are not left to Spark, with their options."""
+
+
+def connected_sink(spark: SparkSession, query: str, connector: Connector) -> Sink:
+    """The sink that a connector names."""
+    kind = connector.format.lower()
+    options = _checked_options(query, connector)
+    if kind in ("console", "memory") and connector.path:
+        raise ConfigError(f"query {query!r}: {kind} takes no path: remove {connector.path!r}")
+    if kind in FILE_FORMATS and not (connector.path or "path" in options):
+        raise ConfigError(f"query {query!r}: {kind} needs a directory: write INTO {kind} 'path'")
+    match kind:
+        case "parquet":
+            assert connector.path is not None
+            compression_of(connector)
+            return ParquetSink(connector.path)
+        case "console":
+            return ConsoleSink(_rows(query, options["numrows"])) if options else ConsoleSink()
+        case "memory":
+            return MemorySink()
+    return WriterSink(spark, connector.format, connector.path, dict(connector.options))
+
+
+def _checked_options(query: str, connector: Connector) -> dict[str, str]:
+    """Options by lower-case name, as Spark compares them."""
+    options = {name.lower(): value for name, value in connector.options}
+    allowed = _OPTIONS.get(connector.format.lower())
+    for name, _ in connector.options:
+        if allowed is not None and name.lower() not in map(str.lower, allowed):
+            hint = f"choose from {', '.join(allowed)}" if allowed else "it takes none"
+            raise ConfigError(f"query {query!r}: {connector.format} has no option {name!r}: {hint}")
+    return options
+
+
+def _rows(query: str, text: str) -> int:
+    if not text.isdecimal():
+        raise ConfigError(f"query {query!r}: numRows = {text!r}: a whole number is needed")
+    return int(text)

@@ -1,0 +1,76 @@
+"""Running the slots of a batch as one Spark job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from anabranch.engine.reports import SlotReport
+from anabranch.engine.task.hop_run import run_hop
+from anabranch.engine.task.parcel import SCHEMA, Parcel, opened
+from anabranch.engine.task.redirects import redirects_of
+from anabranch.engine.task.slot_task import SlotTask, run_first_hop
+from anabranch.engine.task.worker_process import give_back_surplus, keep_memory, spare_modules
+from anabranch.plan.inputs import SEQUENCE
+from anabranch.spark.ingest import route
+
+_PARCELS = "slot int, state string, payload binary"
+_Function = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def execute_on_spark(rows: DataFrame, task: SlotTask) -> Sequence[SlotReport]:
+    """Route the wire rows of a micro-batch to its slots, run them, collect their reports.
+
+    One action: a second one would read the sources again.
+    """
+    if task.wire.sequenced:
+        # Not at ingest: Spark does not number the rows of a stream, only those of a micro-batch.
+        rows = rows.withColumn(SEQUENCE, F.monotonically_increasing_id())
+    redirects = redirects_of(task.layout, task.wire, task.router, task.batch)
+    parcels = route(rows, redirects, task.slot_map()).mapInArrow(_first_hop(task), _PARCELS)
+    for hop in range(1, task.hops):
+        parcels = parcels.repartitionById(task.slots, F.col("slot")).mapInArrow(
+            _later_hop(task, hop), _PARCELS
+        )
+    collected = [Parcel(row.slot, row.state, bytes(row.payload)) for row in parcels.collect()]
+    left, reports = opened(collected)
+    assert not left, "rows that leave the last hop have nowhere to go"
+    return reports
+
+
+def _first_hop(task: SlotTask) -> _Function:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from _in_task(lambda slot, attempt: run_first_hop(task, slot, batches, attempt=attempt))
+
+    return run
+
+
+def _later_hop(task: SlotTask, hop: int) -> _Function:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def work(slot: int, attempt: str) -> Iterator[Parcel]:
+            arrived = [Parcel(**row) for batch in batches for row in batch.to_pylist()]
+            assert all(parcel.slot == slot for parcel in arrived), "a slot received rows of another slot"
+            return run_hop(task, hop, slot, arrived, attempt=attempt)
+
+        yield from _in_task(work)
+
+    return run
+
+
+def _in_task(work: Callable[[int, str], Iterator[Parcel]]) -> Iterator[pa.RecordBatch]:
+    """Run a hop in a worker process of Spark."""
+    keep_memory()
+    context = TaskContext.get()
+    assert context is not None
+    attempt = f"{context.stageId()}.{context.attemptNumber()}.{context.taskAttemptId()}"
+    for parcel in work(context.partitionId(), attempt):
+        columns = ([parcel.slot], [parcel.state], [parcel.payload])
+        yield pa.record_batch(
+            [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+        )
+    spare_modules()
+    give_back_surplus()

@@ -1,0 +1,194 @@
+"""Ingest: from streaming DataFrames to one DataFrame of wire rows, in Spark SQL on the JVM.
+
+Fixed for the life of a session, because Spark hands a micro-batch over as rows, not as a plan that
+could still be optimised: what changes from batch to batch is left to `route` and to the slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from anabranch.engine.event_time import MAX_TIME_US
+from anabranch.engine.task.dead_letters import NO_TIME, fullest_first
+from anabranch.engine.task.wire import DEAD, TAG, Value, Wire, dead_tag, row_tag, tick_tag
+from anabranch.exchange.slot_map import SlotMap
+from anabranch.exchange.station_router import Redirect
+from anabranch.plan.inputs import HASH, TIME, Input, Layout
+from anabranch.plan.logical import Field, Stream
+from anabranch.spark.malformed import RAW, reason
+
+TIME_TYPES = ("timestamp", "timestamp_ntz", "bigint")
+"""Types of a stream's time column; a number counts microseconds since 1970, UTC."""
+_TIME = "`__anabranch_time`"
+_WANTED, _FIRST = "`__anabranch_wanted`", "`__anabranch_first`"
+_SLOT = "__anabranch_slot"
+
+
+def ingest(
+    layout: Layout, wire: Wire, streams: Sequence[Stream], frames: Mapping[str, DataFrame]
+) -> DataFrame:
+    """Union of all streams as wire rows."""
+    used = [(i, s) for i, s in enumerate(streams) if any(inp.stream == s.name for inp in layout.inputs)]
+    return reduce(
+        DataFrame.unionAll,
+        [_ingest_stream(i, s, frames[s.name], layout, wire) for i, s in used],
+    )
+
+
+def route(rows: DataFrame, redirects: Sequence[Redirect], slot_map: SlotMap) -> DataFrame:
+    """Send each row of a micro-batch to the slots that work on its partition, nearly always one."""
+    rows = _redirected(rows, redirects)
+    slot = slot_map.sql(HASH)
+    if not slot_map.copies:
+        return rows.repartitionById(slot_map.slots, F.expr(slot))
+    copied = rows.selectExpr("*", f"explode({slot}) AS {_SLOT}")
+    return copied.repartitionById(slot_map.slots, F.col(_SLOT)).drop(_SLOT)
+
+
+def _redirected(rows: DataFrame, redirects: Sequence[Redirect]) -> DataFrame:
+    """The rows, some of them with the tag and the address of another station."""
+    cases = [case for r in redirects for case in r.cases(tag=TAG, address=HASH, time=TIME)]
+    if not cases:
+        return rows
+    tags = " ".join(f"WHEN {when} THEN {tag}" for when, tag, _ in cases)
+    addresses = " ".join(f"WHEN {when} THEN {address}" for when, _, address in cases)
+    return rows.withColumns(
+        {
+            TAG: F.expr(f"CAST(CASE {tags} ELSE {TAG} END AS INT)"),
+            HASH: F.expr(f"CASE {addresses} ELSE {HASH} END"),
+        }
+    )
+
+
+def _ingest_stream(index: int, stream: Stream, frame: DataFrame, layout: Layout, wire: Wire) -> DataFrame:
+    inputs = fullest_first([i for i in layout.inputs if i.stream == stream.name and i.is_sent], wire)
+    time = _micros(stream)
+    if RAW in frame.columns:  # nothing in a malformed row is to be relied on
+        time = f"IF({_quote(RAW)} IS NULL, {time}, NULL)"
+    timed = frame.selectExpr("*", f"{time} AS {_TIME}")
+    if len(inputs) == 1:
+        tagged = timed.selectExpr("*", *_choose(index, inputs[0], _wire_row(inputs[0], wire, first="TRUE")))
+    else:
+        # In columns of their own, so that each test is there once, however many copies ask for it.
+        tests = ", ".join(_wanted(source) for source in inputs)
+        wanted = timed.selectExpr("*", f"IF({_VALID_TIME}, array({tests}), NULL) AS {_WANTED}")
+        first = wanted.selectExpr("*", f"array_position({_WANTED}, TRUE) AS {_FIRST}")
+        tagged = first.selectExpr("*", f"inline({_copies(index, inputs, wire)})")
+    names = [TAG, TIME, HASH, *(name for name, _ in wire.lanes)]
+    columns = [f"{_quote('__' + name)} AS {_quote(name)}" for name in names]
+    dead = f"CASE WHEN NOT {_VALID_TIME} THEN {_letter(stream, frame.columns)} END AS {DEAD}"
+    return tagged.selectExpr(*columns, dead)
+
+
+def _letter(stream: Stream, columns: Sequence[str]) -> str:
+    """Why a row is dead, and behind a line's end the row: its columns as JSON, or its text as it came."""
+    declared = [c for c in columns if c != RAW]
+    row = f"concat('{NO_TIME}', chr(10), to_json(struct({', '.join(map(_quote, declared))})))"
+    if RAW not in columns:
+        return row
+    assert stream.source is not None
+    text = f"concat({reason(stream.source, declared)}, chr(10), {_quote(RAW)})"
+    return f"IF({_quote(RAW)} IS NULL, {row}, {text})"
+
+
+def _choose(index: int, source: Input, row: dict[str, str]) -> list[str]:
+    """Select list for a stream with one input: the row itself, a tick or a dead row."""
+    tag = (
+        f"CASE WHEN NOT {_VALID_TIME} THEN {dead_tag(index)} "
+        f"WHEN {_wanted(source)} THEN {row[TAG]} ELSE {tick_tag(index)} END"
+    )
+    hashed = f"CASE WHEN {_wanted(source)} THEN {row[HASH]} ELSE xxhash64({_TIME}) END"
+    values = row | {TAG: tag, HASH: hashed}
+    return [f"{sql} AS {_quote('__' + name)}" for name, sql in values.items()]
+
+
+def _copies(index: int, inputs: Sequence[Input], wire: Wire) -> str:
+    """Array of wire rows for a stream with several inputs: one copy for each that wants the row."""
+    copies = [
+        f"IF(get({_WANTED}, {i}), {_struct(_wire_row(source, wire, first=f'{_FIRST} = {i + 1}'))}, NULL)"
+        for i, source in enumerate(inputs)
+    ]
+    return (
+        f"CASE WHEN NOT {_VALID_TIME} THEN array({_struct(_empty_row(dead_tag(index), wire))}) "
+        f"WHEN {_FIRST} = 0 THEN array({_struct(_empty_row(tick_tag(index), wire))}) "
+        f"ELSE array_compact(array({', '.join(copies)})) END"
+    )
+
+
+def _wire_row(source: Input, wire: Wire, *, first: str) -> dict[str, str]:
+    values = {v.lane: v for v in wire.values[source.id]}
+    tag = f"IF({first}, {row_tag(source.id, first=True)}, {row_tag(source.id, first=False)})"
+    lanes = {
+        name: _to_lane(values[name]) if name in values else f"CAST(NULL AS {lane_type})"
+        for name, lane_type in wire.lanes
+    }
+    return {TAG: tag, TIME: f"coalesce({_TIME}, 0)", HASH: _routing_hash(source), **lanes}
+
+
+def _empty_row(tag: int, wire: Wire) -> dict[str, str]:
+    nulls = {name: f"CAST(NULL AS {lane_type})" for name, lane_type in wire.lanes}
+    return {TAG: str(tag), TIME: f"coalesce({_TIME}, 0)", HASH: f"xxhash64({_TIME})", **nulls}
+
+
+def _struct(row: Mapping[str, str]) -> str:
+    parts = [f"'__{name}', {sql}" for name, sql in row.items()]
+    return f"named_struct({', '.join(parts)})"
+
+
+_VALID_TIME = f"({_TIME} IS NOT NULL AND {_TIME} >= 0 AND {_TIME} < {MAX_TIME_US})"
+
+
+def _wanted(source: Input) -> str:
+    """Whether an input wants a row: it passes the filter, and no routing key is NULL."""
+    tests = [f"coalesce({source.filter}, FALSE)"] if source.filter else []
+    if not source.route.null_safe:
+        needed = dict.fromkeys((*source.route.keys, *source.route.required))
+        tests += [f"{_key(f)} IS NOT NULL" for f in needed]
+    return f"({' AND '.join(tests) or 'TRUE'})"
+
+
+def _routing_hash(source: Input) -> str:
+    if source.route.keys:
+        keys = [_key(f) for f in source.route.keys]
+        if source.route.null_safe and len(keys) > 1:  # Spark's hash skips NULL: (1, NULL) as (NULL, 1)
+            keys += [f"{key} IS NULL" for key in keys]
+        return f"xxhash64({', '.join(keys)})"
+    return f"xxhash64({_TIME})" if source.route.pin is None else f"CAST({source.route.pin} AS BIGINT)"
+
+
+def _key(field: Field) -> str:
+    """A key in the form that is hashed: -0.0 equals 0.0, and one NaN stands for all."""
+    sql = f"CAST({field.sql} AS {field.type})"
+    return f"({sql} + 0.0D)" if field.type == "double" else sql
+
+
+def _to_lane(value: Value) -> str:
+    if value.is_hash:
+        key = _key(value.field)
+        return f"IF({key} IS NULL, NULL, xxhash64({key}))"
+    sql = f"CAST({value.field.sql} AS {value.type})"
+    if value.type == "date":
+        return f"CAST(unix_date({sql}) AS BIGINT)"
+    if value.type == "timestamp":
+        return f"unix_micros({sql})"
+    return sql if value.type == value.lane_type else f"CAST({sql} AS {value.lane_type})"
+
+
+def _micros(stream: Stream) -> str:
+    """Event time in microseconds since 1970, UTC; NULL where it cannot be told."""
+    kind = next(c.type for c in stream.columns if c.name.lower() == stream.time.lower())
+    time = _quote(stream.time)
+    if kind == "timestamp_ntz":
+        # timestampdiff would go by way of the session's zone, where an hour a year does not exist.
+        days = f"try_multiply(CAST(unix_date(CAST({time} AS DATE)) AS BIGINT), 86400000000L)"
+        seconds = f"(hour({time}) * 3600 + minute({time}) * 60 + extract(SECOND FROM {time}))"
+        return f"try_add({days}, CAST({seconds} * 1000000 AS BIGINT))"
+    return time if kind == "bigint" else f"unix_micros({time})"
+
+
+def _quote(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,216 @@
+"""What makes a run go: Spark's batches, the steps between them, the last steps, the end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from anabranch.adapt.events import Event
+from anabranch.engine.listener import Listener
+from anabranch.engine.run_record import RunRecord
+from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
+from anabranch.engine.step.idle_steps import IdleSteps
+from anabranch.errors import AnabranchError
+from anabranch.spark.failures import explain_failure
+from anabranch.state.fence import Fence
+
+Steps = Callable[[], Iterator[BatchSummary]]
+
+
+class RunDriver:
+    """Drives the batch loop of a run, from its first batch until its fence is released.
+
+    Parameters
+    ----------
+    loop, fence
+        The batch loop, and the right to write to its checkpoint; released when the run ends.
+    listeners
+        Told of everything.
+    """
+
+    def __init__(self, loop: BatchLoop, fence: Fence, *, listeners: Sequence[Listener] = ()) -> None:
+        self.loop = loop
+        self.record = RunRecord(loop.manifest, loop.failures, listeners=listeners)
+        self.error: AnabranchError | None = None
+        """Why the run failed; None while it runs or when it ended well."""
+        self.cause: BaseException | None = None
+        """What was raised first: the cause of what failed after it."""
+        self.is_stopping = False
+        self._fence = fence
+        self._turn = threading.Lock()
+        """Held by whoever works on the batch loop: Spark's batch, or a step between two."""
+        self._telling: int | None = None
+        """The thread that tells listeners of a step."""
+        self._step: Callable[[], BatchSummary] | None = None
+        self._idle: IdleSteps | None = None
+        self._query: StreamingQuery | None = None
+        self._watcher: threading.Thread | None = None
+
+    def process(
+        self,
+        batch: int,
+        *,
+        offsets: str,
+        source_id: str,
+        ready: Callable[[], None] = lambda: None,
+        stopped: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Run one micro-batch; Spark calls it.
+
+        Parameters
+        ----------
+        ready
+            Called when it is this batch's turn.
+        stopped
+            Called instead of running the batch when the run is being stopped; must raise, or Spark would take
+            the batch for done.
+        """
+        with self._turn:
+            if not self.is_stopping:
+                ready()
+                self._process(batch, offsets, source_id)
+                return
+        stopped()  # without the turn: whoever stops waits for it
+
+    def _process(self, batch: int, offsets: str, source_id: str) -> None:
+        try:
+            summary = self.loop.process(batch, offsets=offsets, source_id=source_id)
+        except BaseException as error:
+            self._fail(error)
+            raise
+        finally:
+            if self._idle is not None:
+                self._idle.stir()
+        self._committed(summary)
+
+    def note(self, events: Iterable[Event]) -> None:
+        """Take note of events that come from elsewhere than the batch loop."""
+        with self._turn:
+            self.record.note(events)
+
+    def begin(
+        self,
+        query: StreamingQuery,
+        *,
+        finish: Steps | None = None,
+        step: Callable[[], BatchSummary] | None = None,
+    ) -> None:
+        """Watch over Spark's query until it ends.
+
+        Parameters
+        ----------
+        finish
+            The last steps, once the run has read everything, unless it is stopped or fails.
+        step
+            Lets rows that wait enter while no new ones come.
+        """
+        self._query, self._step = query, step
+        if step is not None:
+            self._idle = IdleSteps(
+                lambda: self.loop.rows_wait,
+                lambda: self._committed(step()),
+                alive=lambda: self.cause is None and query.isActive,
+                failed=self._fail_between_batches,
+                turn=self._turn,
+            )
+        self._watcher = threading.Thread(
+            target=self._watch, args=(query, finish), name="anabranch-run", daemon=True
+        )
+        self._watcher.start()
+
+    @property
+    def query(self) -> StreamingQuery:
+        if self._query is None:
+            raise AnabranchError("the run has not started yet")
+        return self._query
+
+    @property
+    def is_active(self) -> bool:
+        return self._watcher is not None and self._watcher.is_alive()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end; whether it has come."""
+        if self._watcher is not None and self._watcher is not threading.current_thread():
+            self._watcher.join(timeout)
+        return not self.is_active
+
+    def process_all_available(self) -> None:
+        """Wait until all there is now has been read, and rows that wait have entered."""
+        if self._step is None:  # a run that reads what there is and ends
+            self.wait()
+            return
+        try:
+            self.query.processAllAvailable()
+        except (PySparkException, Py4JError):
+            self.wait()  # told by `error`
+        with self._turn:
+            while self.is_active and not self.is_stopping and self.loop.rows_wait:
+                self._committed(self._step())
+
+    def stop(self) -> None:
+        """Stop after the batch under way.
+
+        Spark would cancel its job, and search what Python then raises, thousands of lines, for the word that
+        it was cancelled by a regular expression which overflows Java's stack.
+        """
+        if self._watcher is not None and not self.is_active:
+            return
+        self.is_stopping = True
+        if threading.get_ident() == self._telling:  # a listener wants it, while its batch is under way
+            threading.Thread(target=self.stop, name="anabranch-stop", daemon=True).start()
+            return
+        if self._idle is not None:
+            self._idle.stop()
+        with self._turn:
+            pass  # the batch under way has ended, and no other begins
+        if self._query is not None:
+            self._query.stop()
+        self.wait()
+
+    def _watch(self, query: StreamingQuery, finish: Steps | None) -> None:
+        try:
+            self._await(query)
+            if finish is not None and not self.is_stopping and self.cause is None:
+                self._take_last_steps(finish())
+        except BaseException as error:
+            self._fail(error)
+        if self._idle is not None:
+            self._idle.stop()
+        self._fence.release()
+        if self.cause is not None:
+            self.error = explain_failure(self.cause)
+        self.record.ended(self.error)
+
+    def _await(self, query: StreamingQuery) -> None:
+        try:
+            query.awaitTermination()
+        except PySparkException as error:
+            self._fail(query.exception() or error)
+        else:
+            if (failure := query.exception()) is not None:
+                self._fail(failure)
+
+    def _take_last_steps(self, steps: Iterator[BatchSummary]) -> None:
+        for step in steps:
+            self._committed(step)
+            if self.is_stopping:
+                return
+
+    def _committed(self, summary: BatchSummary) -> None:
+        self._telling = threading.get_ident()
+        try:
+            self.record.committed(summary, self.loop.failures)
+        finally:
+            self._telling = None
+
+    def _fail_between_batches(self, error: BaseException) -> None:
+        self._fail(error)
+        self.query.stop()
+
+    def _fail(self, error: BaseException) -> None:
+        if self.cause is None and not self.is_stopping:
+            self.cause = error

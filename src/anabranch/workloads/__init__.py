@@ -1,0 +1,1 @@
+"""Streams of rows for benchmarks, experiments, demo and tests."""

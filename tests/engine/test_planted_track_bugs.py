@@ -1,0 +1,234 @@
+"""Bugs planted where plans and sites change, each of which restless sessions must catch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+
+from anabranch.adapt.tracks import tracks
+from anabranch.engine.step import settled_tracks, task_plan
+from anabranch.engine.task import arrivals, site_work, slot_task, track_run
+from anabranch.exchange.partition_set import NOTHING
+from anabranch.exchange.slot_map import SlotMap
+from anabranch.operators.join import ending_join, window_join
+from anabranch.plan.inputs import TIME
+from tests.support.restless_session import check_restless_session
+
+ENOUGH = 60
+"""Sessions, by seed, within which every planted bug must show."""
+
+Planted = AbstractContextManager[Any]
+
+
+def new_rows_are_taken_for_old() -> Planted:
+    """The track that ends makes results of new rows with new rows, as the newer one does."""
+    matched = window_join.WindowJoin._matched
+    return mock.patch.object(ending_join.EndingJoin, "_matched", matched)
+
+
+def two_new_rows_never_meet_an_old_one_above() -> Planted:
+    return mock.patch.object(ending_join.CrossingProbe, "rows", return_value=())
+
+
+def new_rows_kept_for_crossings_are_forgotten() -> Planted:
+    return mock.patch.object(ending_join.FreshJoin, "_kept", return_value=())
+
+
+def new_rows_of_both_sides_cross() -> Planted:
+    """A crossing of new rows with all rows of the other side, not only the old ones."""
+    return mock.patch.object(ending_join.CrossingProbe, "_kept", window_join.WindowJoin._kept)
+
+
+def two_new_rows_of_a_batch_cross_from_both() -> Planted:
+    """A row of this batch meets another of this batch from either of them."""
+
+    def found(self: Any, probe: Any) -> Iterator[pa.Table]:
+        self._rank, self._first = dict.fromkeys(probe.aliases, 1), 0
+        self._tops = {id(chain) for chain in probe.chains}
+        for chain in probe.chains:
+            yield from self._joined(chain)
+
+    return mock.patch.object(ending_join.CrossingProbe, "_found", found)
+
+
+def a_track_settles_although_others_that_began_with_it_end() -> Planted:
+    real = settled_tracks._is_busy
+
+    def is_busy(tracks: Any, query: str, since: int, partitions: int) -> bool:
+        others = tuple(t for t in tracks.ending if t.since != since or t.partitions & partitions)
+        return real(replace(tracks, ending=others), query, since, partitions)
+
+    return mock.patch.object(settled_tracks, "_is_busy", is_busy)
+
+
+def the_newer_track_sees_old_rows() -> Planted:
+    real = tracks.Tracks.split
+    return mock.patch.object(
+        tracks.Tracks, "split", lambda self, track: [(part, False) for part, _ in real(self, track)]
+    )
+
+
+def strangers_are_not_pruned() -> Planted:
+    return mock.patch.object(task_plan, "without_strangers", lambda blocks, work: tuple(blocks))
+
+
+def rebuilding_is_forgotten() -> Planted:
+    return mock.patch.object(tracks.Tracks, "lacking", return_value=[])
+
+
+def rebuilding_is_done_twice() -> Planted:
+    real = track_run.TrackRun._rebuild
+
+    def rebuild(self: Any, states: Any) -> None:
+        real(self, states)
+        real(self, states)
+
+    return mock.patch.object(track_run.TrackRun, "_rebuild", rebuild)
+
+
+def rebuilding_leaves_out_what_is_spilled() -> Planted:
+    real = track_run.TrackRun._states
+
+    def states(self: Any, spilled: Any = ()) -> Any:
+        return real(self, self._task.admission.spilled)
+
+    return mock.patch.object(track_run.TrackRun, "_states", states)
+
+
+def rows_of_guests_are_kept_twice() -> Planted:
+    def keep(self: Any, state: str, kept: pa.RecordBatch) -> None:
+        if kept.num_rows:
+            self.report.blocks.append(self._blocks.write(state, kept, TIME))
+
+    return mock.patch.object(slot_task._SlotRun, "_keep_owned", keep)
+
+
+def rows_of_guests_are_counted_twice() -> Planted:
+    real = arrivals.Arrivals.__init__
+
+    def init(self: Any, task: Any, owned: Any, at_work: Any) -> None:
+        real(self, task, at_work, at_work)
+
+    return mock.patch.object(arrivals.Arrivals, "__init__", init)
+
+
+def guests_are_not_sent() -> Planted:
+    real = slot_task.SlotTask.slot_map
+
+    def owners_only(task: slot_task.SlotTask) -> SlotMap:
+        found = real(task)
+        return replace(found, slots_of=tuple(slots[:1] for slots in found.slots_of))
+
+    return mock.patch.object(slot_task.SlotTask, "slot_map", owners_only)
+
+
+def admission_differs_for_guests() -> Planted:
+    return mock.patch.object(slot_task._SlotRun, "_leaving", return_value=NOTHING)
+
+
+def a_track_ends_at_once() -> Planted:
+    return mock.patch.object(site_work, "may_drop", return_value=True)
+
+
+def a_track_ends_a_little_too_early() -> Planted:
+    real = site_work.may_drop
+    return mock.patch.object(site_work, "may_drop", lambda block, horizon: real(block, horizon + 4))
+
+
+def compaction_crosses_the_barrier() -> Planted:
+    real = task_plan.plan_compaction
+
+    def plan(blocks: Any, *, barriers: Any, **how: Any) -> Any:
+        return real(blocks, barriers=(), **how)
+
+    return mock.patch.object(task_plan, "plan_compaction", plan)
+
+
+def a_track_that_ends_forgets_its_earlier_states() -> Planted:
+    return mock.patch.object(
+        window_join.WindowJoin, "_kept", lambda self, node: iter(self._old.get(node.state, ()))
+    )
+
+
+def a_track_ends_at_a_site_that_is_gone() -> Planted:
+    real = tracks.Tracks._with_sites
+
+    def with_sites(self: Any, before: Any, after: Any) -> Any:
+        return replace(real(self, before, after), ending=self.ending)
+
+    return mock.patch.object(tracks.Tracks, "_with_sites", with_sites)
+
+
+def a_rescale_takes_any_plan_for_the_one_of_the_site() -> Planted:
+    """The states of the site that a partition comes from are not compared with those of its new plan."""
+    real = tracks.Tracks.moved
+
+    def moved(self: Any, before: Any, after: Any, *how: Any) -> Any:
+        found = real(self, before, after, *how)
+        return found if before.sites == after.sites else replace(found, rebuilds=())
+
+    return mock.patch.object(tracks.Tracks, "moved", moved)
+
+
+BUGS: list[Callable[[], Planted]] = [
+    new_rows_are_taken_for_old,
+    two_new_rows_never_meet_an_old_one_above,
+    new_rows_kept_for_crossings_are_forgotten,
+    new_rows_of_both_sides_cross,
+    two_new_rows_of_a_batch_cross_from_both,
+    a_track_settles_although_others_that_began_with_it_end,
+    the_newer_track_sees_old_rows,
+    strangers_are_not_pruned,
+    rebuilding_is_forgotten,
+    rebuilding_is_done_twice,
+    rebuilding_leaves_out_what_is_spilled,
+    rows_of_guests_are_kept_twice,
+    rows_of_guests_are_counted_twice,
+    guests_are_not_sent,
+    a_track_ends_at_once,
+    a_track_that_ends_forgets_its_earlier_states,
+    a_track_ends_at_a_site_that_is_gone,
+    a_rescale_takes_any_plan_for_the_one_of_the_site,
+]
+
+
+RARE: list[Callable[[], Planted]] = [
+    admission_differs_for_guests,
+    a_track_ends_a_little_too_early,
+    compaction_crosses_the_barrier,
+]
+"""Bugs that need a rare coincidence: not within `ENOUGH` sessions."""
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+def test_restless_sessions_catch_a_planted_bug(bug: Callable[[], Planted]) -> None:
+    with bug():
+        caught = next((seed for seed in range(ENOUGH) if _disagrees(seed)), None)
+    assert caught is not None, f"{ENOUGH} sessions did not notice"
+    print(f"{bug.__name__}: caught by session {caught + 1}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", RARE, ids=lambda bug: bug.__name__)
+def test_many_restless_sessions_catch_a_rare_bug(bug: Callable[[], Planted]) -> None:
+    with bug():
+        assert any(_disagrees(seed) for seed in range(8 * ENOUGH))
+
+
+def test_without_a_planted_bug_the_same_sessions_agree_with_the_oracle() -> None:
+    for seed in range(6):
+        check_restless_session(seed)
+
+
+def _disagrees(seed: int) -> bool:
+    try:
+        check_restless_session(seed)
+    except AssertionError:
+        return True
+    return False

@@ -1,0 +1,105 @@
+"""Joins without a common key run at stations over all sites, with the same results whatever way rows take."""
+
+from __future__ import annotations
+
+import random
+from unittest import mock
+
+import pytest
+
+from anabranch.engine.local_driver import LocalRun
+from anabranch.engine.settings import Settings
+from anabranch.language.flow import bind_query
+from anabranch.plan.nodes import StationsNode
+from anabranch.queries.catalog import explain_query, reconcile
+from anabranch.state import compaction
+from anabranch.testing.stream_model import accepted_rows, expected_rows, scratch
+from tests.engine.stations import STREAMS, any_way, names_of, random_batches, random_tree
+from tests.support.oracle_check import check_rows
+from tests.support.restless import RestlessDecider
+
+CHAIN = (
+    "SELECT a.id AS a, b.id AS b, c.id AS c "
+    "FROM a [RANGE 2 SECONDS], b [RANGE 4 SECONDS], c [RANGE 1 SECONDS] "
+    "WHERE a.u = b.u AND b.v = c.v"
+)
+
+
+def check_session(seed: int, *, restless_too: bool) -> int:
+    """Run trees of references with random ways and compare with the oracle; returns the results."""
+    draw = random.Random(seed)
+    texts = {f"q{i}": random_tree(draw, draw.choice((3, 3, 4, 5))) for i in range(2)}
+    texts["grouped"] = (
+        CHAIN.replace("SELECT a.id AS a, b.id AS b, c.id AS c", "SELECT a.id AS a, COUNT(*) AS n")
+        + " GROUP BY a.id"
+    )
+    queries = [bind_query(name, text, names_of(STREAMS)) for name, text in texts.items()]
+    batches = random_batches(draw, 5)
+    settings = Settings(
+        sites=draw.choice((1, 2, 7)),
+        slots=draw.choice((1, 2, 3)),
+        ordering="eddy",
+        max_blocks=draw.choice((0, 1, 8)),
+        isolation=draw.choice(("shared", "per_site")),
+    )
+    with scratch() as root, any_way(seed), mock.patch.object(compaction, "FAN_IN", 2):
+        decider = RestlessDecider(seed) if restless_too else None
+        run = LocalRun(root, STREAMS, queries, settings=settings, decider=decider)
+        sinks = run.sinks
+        for number, batch in enumerate(batches):
+            if number == 3:
+                run.close()
+                run = LocalRun(root, STREAMS, queries, sinks=sinks, settings=settings, decider=decider)
+            run.batch(batch)
+            if number % 2:
+                run.drain()  # further steps of the batch, with rows that have waited
+        run.end_of_input()
+        results = {query.name: run.results(query.name) for query in queries}
+        run.close()
+    models = accepted_rows(STREAMS, batches)
+    for query in queries:
+        tables = {name: model.rows_for(query) for name, model in models.items()}
+        check_rows(
+            results[query.name], expected_rows(query, STREAMS, tables), what=f"seed {seed}: {query.text}"
+        )
+    return sum(table.num_rows for table in results.values())
+
+
+@pytest.mark.parametrize("first", range(0, 30, 5))
+def test_trees_of_references_give_what_the_oracle_gives_whatever_way_rows_take(first: int) -> None:
+    assert sum(check_session(seed, restless_too=False) for seed in range(first, first + 5)) > 100
+
+
+@pytest.mark.parametrize("first", range(100, 120, 5))
+def test_moves_waits_and_rescales_change_nothing_at_stations(first: int) -> None:
+    assert sum(check_session(seed, restless_too=True) for seed in range(first, first + 5)) > 100
+
+
+@pytest.mark.slow
+def test_thousands_of_trees_give_what_the_oracle_gives() -> None:
+    for seed in range(1_000, 4_000):
+        check_session(seed, restless_too=bool(seed % 2))
+
+
+def test_a_chain_has_a_station_for_each_edge_on_all_sites() -> None:
+    query = bind_query("chain", CHAIN, names_of(STREAMS))
+    catalog = reconcile(STREAMS, [query], None)
+    (plan,) = catalog.plans
+    assert isinstance(plan.root, StationsNode)
+    assert [str(s.edge) for s in plan.root.stations] == ["a–b", "b–c"]
+    text = explain_query(catalog, "chain", sites=8)
+    assert "stations, each by its own key over 8 sites" in text
+    assert "station 1: b–c on key 1; rows of b, a b, c" in text
+
+
+def test_rows_of_a_chain_are_worked_on_at_all_sites() -> None:
+    query = bind_query("chain", CHAIN, names_of(STREAMS))
+    with scratch() as root:
+        run = LocalRun(root, STREAMS, [query], settings=Settings(sites=4, slots=2))
+        worked = set()
+        for batch in random_batches(random.Random(5), 4, most=60):
+            worked |= {
+                site.site for report in run.batch(batch).reports for site in report.sites if site.pairs
+            }
+        run.close()
+    assert worked == {0, 1, 2, 3}

@@ -1,0 +1,127 @@
+"""A run is stopped between batches, whoever asks, and its checkpoint is free when it has ended."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import anabranch as ab
+from anabranch.engine.local_driver import LocalRun
+from anabranch.spark.run_driver import RunDriver
+from anabranch.state.fence import acquire
+from anabranch.state.storage import PosixStorage
+from tests.engine.nasty_runs import bind, stream
+
+LONG_S = 30.0
+A = stream("a")
+
+
+class Query:
+    """Spark's handle of a query that runs until it is stopped."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+
+    @property
+    def isActive(self) -> bool:
+        return not self.ended.is_set()
+
+    def awaitTermination(self, timeout: float | None = None) -> bool:
+        return self.ended.wait(timeout)
+
+    def stop(self) -> None:
+        self.ended.set()
+
+    def exception(self) -> None:
+        return None
+
+
+class Interrupted(Exception):
+    """What `await_interrupt` raises."""
+
+
+def interrupted() -> None:
+    raise Interrupted
+
+
+def local_run(root: Path, **sinks: Any) -> LocalRun:
+    return LocalRun(root, [A], bind((A,), q="SELECT id FROM a"), sinks=sinks or None)
+
+
+def process(driver: RunDriver, batch: int) -> None:
+    driver.process(batch, offsets=f"{batch}", source_id="local", stopped=interrupted)
+
+
+def test_stop_waits_for_the_batch_under_way_and_none_begins_after_it(tmp_path: Path) -> None:
+    publishing, go_on = threading.Event(), threading.Event()
+
+    def publish(results: ab.ResultBatch) -> None:
+        publishing.set()
+        assert go_on.wait(LONG_S)
+
+    local = local_run(tmp_path, q=SimpleNamespace(open=lambda *_: None, publish=publish))
+    driver, query = RunDriver(local.loop, local.fence), Query()
+    driver.begin(query, step=local.loop.step)  # type: ignore[arg-type]
+    batch = threading.Thread(target=process, args=(driver, 0))
+    batch.start()
+    assert publishing.wait(LONG_S)
+    ender = threading.Thread(target=driver.stop)
+    ender.start()
+    assert not query.ended.is_set(), "the batch is under way"
+    go_on.set()
+    ender.join(LONG_S)
+    batch.join(LONG_S)
+    assert query.ended.is_set()
+    assert not driver.is_active
+    assert [p.batch for p in driver.record.progress] == [0]
+    with pytest.raises(Interrupted):
+        process(driver, 1)
+    assert driver.error is None
+    acquire(PosixStorage(tmp_path)).release()
+
+
+def test_a_listener_may_stop_the_run_in_its_own_batch(tmp_path: Path) -> None:
+    class Stops(ab.Listener):
+        def on_progress(self, progress: ab.Progress) -> None:
+            driver.stop()
+
+    local = local_run(tmp_path)
+    driver, query = RunDriver(local.loop, local.fence, listeners=[Stops()]), Query()
+    driver.begin(query, step=local.loop.step)  # type: ignore[arg-type]
+    process(driver, 0)
+    assert driver.wait(LONG_S)
+
+
+def test_what_a_batch_raises_is_why_the_run_failed_and_listeners_hear_it_last(tmp_path: Path) -> None:
+    told: list[object] = []
+
+    class Hears(ab.Listener):
+        def on_end(self, error: ab.AnabranchError | None) -> None:
+            told.append(error)
+
+    def publish(results: ab.ResultBatch) -> None:
+        raise OSError(28, "No space left on device")
+
+    local = local_run(tmp_path, q=SimpleNamespace(open=lambda *_: None, publish=publish))
+    driver, query = RunDriver(local.loop, local.fence, listeners=[Hears()]), Query()
+    driver.begin(query, step=local.loop.step)  # type: ignore[arg-type]
+    with pytest.raises(OSError, match="No space"):
+        process(driver, 0)
+    query.stop()
+    assert driver.wait(LONG_S)
+    assert "disk is full" in str(driver.error)
+    assert told == [driver.error]
+
+
+def test_a_run_that_ended_by_itself_was_not_stopped(tmp_path: Path) -> None:
+    local = local_run(tmp_path)
+    driver, query = RunDriver(local.loop, local.fence), Query()
+    driver.begin(query, finish=lambda: iter(()))  # type: ignore[arg-type]
+    query.stop()
+    assert driver.wait(LONG_S)
+    driver.stop()
+    assert not driver.is_stopping

@@ -1,0 +1,92 @@
+"""A decider that decides at random: moves, migrations, spills, budgets, rescaling at every boundary."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from anabranch.adapt.boundary.boundary_state import BoundaryState
+from anabranch.adapt.boundary.decisions import Choice, Decisions
+from anabranch.adapt.boundary.enact import enact, start_with
+from anabranch.adapt.boundary.observed import Observed
+from anabranch.adapt.memory.admission import OPEN, Admission
+from anabranch.adapt.memory.site_budgets import RowBudget
+from anabranch.adapt.tracks.tracks import Migration, Tracks
+from anabranch.exchange.address import PARTITIONS
+from anabranch.exchange.partition_map import PartitionMap
+from anabranch.plan.cost.migration_cost import Strategy
+from anabranch.plan.tree import Join, Leaf, Plan, Probe, parse_plan
+
+
+class RestlessDecider:
+    """Moves partitions about, changes plans and lets rows wait for no reason at all.
+
+    What it decides depends on the seed and the number of the step only, so that a step repeated after a
+    crash decides the same.
+
+    Parameters
+    ----------
+    rescales
+        Whether sites come and go.
+    waits
+        Whether rows wait and partitions are spilled.
+    """
+
+    def __init__(self, seed: int, *, rescales: bool = True, waits: bool = True) -> None:
+        self._seed = seed
+        self._rescales = rescales
+        self._waits = waits
+
+    def start(self, state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Decisions]:
+        return state, start_with(self._admission(observed), observed)
+
+    def decide(self, state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Decisions]:
+        rng = random.Random(f"{self._seed} {observed.batch} {observed.step}")
+        after = any_map(rng, observed.partition_map, rescales=self._rescales)
+        strategy, migrations = rng.choice(list(Strategy)), any_migrations(rng, observed.tracks)
+        decisions = enact(Choice(after, strategy, migrations, self._admission(observed)), observed)
+        return state.with_events(decisions.events), decisions
+
+    def _admission(self, observed: Observed) -> Admission:
+        """What the step after an observed one may take; the same if a restart comes between them."""
+        rng = random.Random(f"{self._seed} after {observed.batch} {observed.step}")
+        return any_admission(rng) if self._waits else OPEN
+
+
+def any_map(rng: random.Random, current: PartitionMap, *, rescales: bool) -> PartitionMap:
+    """The map with none to many partitions moved, and sometimes over another number of sites."""
+    sites = rng.randint(1, 9) if rescales and rng.random() < 0.2 else current.sites
+    most = rng.choice((0, 1, 5, 90))
+    moved = current.moved({rng.randrange(PARTITIONS): rng.randrange(current.sites) for _ in range(most)})
+    return moved if sites == moved.sites else moved.rescaled(sites)
+
+
+def any_admission(rng: random.Random) -> Admission:
+    """Often everything is let in; else some partitions are spilled, and some sites take a few rows."""
+    if rng.random() < 0.4:
+        return OPEN
+    spilled = frozenset(p for p in range(PARTITIONS) if rng.random() < 0.3)
+    most = {site: rng.randint(1, 5) for site in range(9) if rng.random() < 0.4}
+    budgets = {site: RowBudget(rows, waiting=4 * rows) for site, rows in most.items()}
+    return Admission(budgets if rng.random() < 0.5 else {}, spilled)
+
+
+def any_migrations(rng: random.Random, tracks: Tracks) -> tuple[Migration, ...]:
+    """Another plan at some of the sites, by either strategy."""
+    return tuple(
+        Migration(query, site, str(any_plan(rng, parse_plan(plan).aliases)), rng.choice(list(Strategy)))
+        for query, plans in tracks.plans.items()
+        for site, plan in enumerate(plans)
+        if rng.random() < 0.3
+    )
+
+
+def any_plan(rng: random.Random, aliases: Sequence[str]) -> Plan:
+    """Any plan over some references: trees, cross products included, and probes without state."""
+    if len(aliases) > 2 and rng.random() < 0.2:
+        return Probe(tuple((a, *rng.sample(rest := sorted({*aliases} - {a}), len(rest))) for a in aliases))
+    nodes: list[Plan] = [Leaf(alias) for alias in sorted(aliases)]
+    while len(nodes) > 1:
+        left, right = (nodes.pop(rng.randrange(len(nodes))) for _ in range(2))
+        nodes.append(Join(left, right))
+    return nodes[0]
