@@ -26,7 +26,7 @@ from tests.engine.test_planted_bugs import window_bound_exclusive
 from tests.support.crash_scenario import PLAIN, crash_and_recover, scratch
 from tests.support.generated import Case, cases
 from tests.support.oracle_check import check_case, check_rows
-from tests.support.planted import sessions_until_caught
+from tests.support.planted import assert_caught
 from tests.support.restless import RestlessDecider
 from tests.support.storages import local_runs_over
 
@@ -44,8 +44,8 @@ def test_a_session_over_an_object_store_gives_what_the_oracle_gives(
 
 
 def test_a_planted_bug_is_caught_over_an_object_store_too() -> None:
-    with local_runs_over("object"), window_bound_exclusive():
-        assert sessions_until_caught(cases(), check_case, enough=600) is not None
+    with local_runs_over("object"):
+        assert_caught(window_bound_exclusive, cases(), check_case, enough=600)
 
 
 @contextmanager

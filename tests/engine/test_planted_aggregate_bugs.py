@@ -23,7 +23,7 @@ from anabranch.operators.group import (
 from anabranch.operators.group.final_rows import Emission
 from anabranch.queries import catalog
 from tests.support.generated_aggregates import aggregate_cases, check_aggregates
-from tests.support.planted import sessions_until_caught
+from tests.support.planted import assert_caught
 
 ENOUGH = 400
 Planted = AbstractContextManager[Any]
@@ -124,7 +124,4 @@ BUGS: list[Callable[[], Planted]] = [
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_the_oracle_catches_a_planted_bug_in_aggregates(bug: Callable[[], Planted]) -> None:
-    with bug():
-        caught = sessions_until_caught(aggregate_cases(), check_aggregates, enough=ENOUGH)
-    assert caught is not None, f"{ENOUGH} sessions did not notice"
-    print(f"{bug.__name__}: caught by session {caught}")
+    assert_caught(bug, aggregate_cases(), check_aggregates, enough=ENOUGH)

@@ -20,7 +20,7 @@ from anabranch.operators.rows import row_set as rows
 from anabranch.plan import local_plan
 from tests.support import oracle_check
 from tests.support.generated import cases
-from tests.support.planted import sessions_until_caught
+from tests.support.planted import assert_caught
 
 ENOUGH = 600
 """Sessions within which every planted bug must show; most show within 15, early expiry takes longest."""
@@ -187,7 +187,4 @@ BUGS = [
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_the_oracle_catches_a_planted_bug(bug: Any) -> None:
-    with bug():
-        caught = sessions_until_caught(cases(), oracle_check.check_case, enough=ENOUGH)
-    assert caught is not None, f"{ENOUGH} sessions did not notice"
-    print(f"{bug.__name__}: caught by session {caught}")
+    assert_caught(bug, cases(), oracle_check.check_case, enough=ENOUGH)

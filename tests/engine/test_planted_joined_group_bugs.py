@@ -17,6 +17,7 @@ from anabranch.operators import operator
 from anabranch.operators.group import alive_results, window_aggregate, window_distinct
 from anabranch.operators.join.ending_join import EndingJoin
 from anabranch.plan import inputs as layout
+from tests.support.planted import assert_caught_by_seeds
 from tests.support.restless_groups import check_restless_groups
 
 ENOUGH = 150
@@ -88,10 +89,4 @@ BUGS: list[Callable[[], Planted]] = [
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_restless_sessions_catch_a_planted_bug_above_a_join(bug: Callable[[], Planted]) -> None:
-    def look() -> None:
-        for seed in range(ENOUGH):
-            print(f"{bug.__name__}: session {seed}")
-            check_restless_groups(seed)
-
-    with bug(), pytest.raises(AssertionError):
-        look()
+    assert_caught_by_seeds(bug, range(ENOUGH), check_restless_groups)

@@ -18,6 +18,7 @@ from anabranch.exchange.partition_set import NOTHING
 from anabranch.exchange.slot_map import SlotMap
 from anabranch.operators.join import ending_join, window_join
 from anabranch.plan.inputs import TIME
+from tests.support.planted import assert_caught_by_seeds
 from tests.support.restless_session import check_restless_session
 
 ENOUGH = 60
@@ -208,27 +209,10 @@ RARE: list[Callable[[], Planted]] = [
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_restless_sessions_catch_a_planted_bug(bug: Callable[[], Planted]) -> None:
-    with bug():
-        caught = next((seed for seed in range(ENOUGH) if _disagrees(seed)), None)
-    assert caught is not None, f"{ENOUGH} sessions did not notice"
-    print(f"{bug.__name__}: caught by session {caught + 1}")
+    assert_caught_by_seeds(bug, range(ENOUGH), check_restless_session)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", RARE, ids=lambda bug: bug.__name__)
 def test_many_restless_sessions_catch_a_rare_bug(bug: Callable[[], Planted]) -> None:
-    with bug():
-        assert any(_disagrees(seed) for seed in range(8 * ENOUGH))
-
-
-def test_without_a_planted_bug_the_same_sessions_agree_with_the_oracle() -> None:
-    for seed in range(6):
-        check_restless_session(seed)
-
-
-def _disagrees(seed: int) -> bool:
-    try:
-        check_restless_session(seed)
-    except AssertionError:
-        return True
-    return False
+    assert_caught_by_seeds(bug, range(8 * ENOUGH), check_restless_session)

@@ -23,7 +23,7 @@ from anabranch.operators.group.final_rows import Emission
 from anabranch.plan.logical import GroupWindow
 from tests.support.generated_aggregates import check_aggregates
 from tests.support.generated_windows import window_cases
-from tests.support.planted import sessions_until_caught
+from tests.support.planted import assert_caught
 from tests.support.small_budgets import budgeted, check_budgeted
 
 ENOUGH = 400
@@ -117,10 +117,7 @@ BUGS: list[Callable[[], Planted]] = [
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_the_oracle_catches_a_planted_bug_in_windows(bug: Callable[[], Planted]) -> None:
-    with bug():
-        caught = sessions_until_caught(window_cases(), check_aggregates, enough=ENOUGH)
-    assert caught is not None, f"{ENOUGH} sessions did not notice"
-    print(f"{bug.__name__}: caught by session {caught}")
+    assert_caught(bug, window_cases(), check_aggregates, enough=ENOUGH)
 
 
 @pytest.mark.parametrize("operator", [aligned_windows.AlignedWindows, session_windows.SessionWindows])
@@ -131,6 +128,7 @@ def test_the_oracle_catches_partitions_that_answer_twice_under_a_budget(operator
         self._emission = replace(self._emission, ahead={})
         real(self)
 
-    with mock.patch.object(operator, "run", of_all):
-        caught = sessions_until_caught(budgeted(window_cases()), check_budgeted, enough=ENOUGH)
-    assert caught is not None, f"{ENOUGH} sessions did not notice"
+    def partitions_answer_twice() -> Planted:
+        return mock.patch.object(operator, "run", of_all)
+
+    assert_caught(partitions_answer_twice, budgeted(window_cases()), check_budgeted, enough=ENOUGH)

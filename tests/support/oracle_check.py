@@ -30,14 +30,14 @@ from anabranch.plan.logical import Query
 from anabranch.plan.tree import Plan, default_plan
 from anabranch.queries import catalog
 from anabranch.state import compaction
-from anabranch.testing.oracle_compare import assert_same_rows
+from anabranch.testing.oracle_compare import DifferentRows, assert_same_rows
 from anabranch.testing.stream_model import accepted_rows, expected_rows, scratch
 from tests.support.generated import Batch, Case
 from tests.support.restless import any_plan
 
 
 def check_case(case: Case, decider: Decider | None = None) -> None:
-    """Run a case and raise AssertionError where it differs from the oracle."""
+    """Run a case and raise `DifferentRows` where it differs from the oracle."""
     results, run = run_case(case, decider)
     check_results(case, results)
     models = accepted_rows(case.streams, _batches(case))
@@ -45,8 +45,10 @@ def check_case(case: Case, decider: Decider | None = None) -> None:
         model = models[state.name]
         found = (state.watermark, state.max_ts, state.rejected, state.accepted + state.late + state.rejected)
         rows = sum(batch[state.name].num_rows for batch in _batches(case))
-        assert state.refused <= state.late <= model.late, f"late rows of {state.name}"
-        assert found == (model.watermark, model.max_ts, model.rejected, rows), f"account of {state.name}"
+        if not state.refused <= state.late <= model.late:
+            raise DifferentRows(f"late rows of {state.name}: {state.late}, refused {state.refused}")
+        if found != (expected := (model.watermark, model.max_ts, model.rejected, rows)):
+            raise DifferentRows(f"account of {state.name}: {found}, expected {expected}")
 
 
 def check_results(case: Case, results: Mapping[str, pa.Table]) -> None:

@@ -1,30 +1,34 @@
-"""The test of the tests: how many generated sessions it takes until a planted bug is noticed."""
+"""The test of the tests: how many sessions it takes until a planted bug is noticed.
+
+A bug counts as caught where the comparison with the oracle finds other rows, and the same session without the
+bug finds the right ones. A session that only crashes has noticed nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, suppress
+from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 
+from anabranch.testing.oracle_compare import DifferentRows
+
 Case = TypeVar("Case")
+Bug = Callable[[], AbstractContextManager[Any]]
+"""What is wrong while it lasts."""
 
 
 class _Caught(Exception):
     """Ends the search."""
 
 
-def sessions_until_caught(
-    cases: SearchStrategy[Case], check: Callable[[Case], None], *, enough: int
-) -> int | None:
-    """Sessions tried until `check` raised AssertionError; None if it never did.
-
-    Once is enough: whether a session that shows a bug shows it again may depend on how long sites took.
-    """
+def assert_caught(
+    bug: Bug, cases: SearchStrategy[Case], check: Callable[[Case], None], *, enough: int
+) -> None:
+    """Fail unless one of `enough` generated sessions catches a bug."""
     tried = 0
-    caught: int | None = None
 
     @settings(
         max_examples=enough,
@@ -37,21 +41,40 @@ def sessions_until_caught(
     )
     @given(cases)
     def look(case: Case) -> None:
-        nonlocal tried, caught
+        nonlocal tried
         tried += 1
-        if caught is None and _disagrees(check, case):
-            caught = tried
-        if caught is not None:
+        if _is_caught(bug, check, case):
             raise _Caught
 
     with suppress(_Caught):
         look()
-    return caught
+        raise AssertionError(f"{tried} sessions did not notice {_name(bug)}")
+    print(f"{_name(bug)}: caught by session {tried}")
 
 
-def _disagrees(check: Callable[[Case], None], case: Case) -> bool:
-    try:
-        check(case)
-    except AssertionError:
-        return True
-    return False
+def assert_caught_by_seeds(bug: Bug, seeds: Iterable[int], check: Callable[[int], None]) -> None:
+    """Fail unless the session of one of the seeds catches a bug."""
+    for seed in seeds:
+        if _is_caught(bug, check, seed):
+            print(f"{_name(bug)}: caught by the session of seed {seed}")
+            return
+    raise AssertionError(f"no session noticed {_name(bug)}")
+
+
+def _is_caught(bug: Bug, check: Callable[[Case], None], case: Case) -> bool:
+    with bug():
+        try:
+            check(case)
+        except DifferentRows:
+            pass
+        except Exception as error:
+            print(f"{_name(bug)}: not a difference, a crash: {error!r}"[:200])
+            return False
+        else:
+            return False
+    check(case)  # the same session without the bug: it fails here if the difference has another cause
+    return True
+
+
+def _name(bug: Bug) -> str:
+    return getattr(bug, "__name__", repr(bug))

@@ -17,8 +17,12 @@ Rows: TypeAlias = pa.Table | Path
 """A table, or a directory of parquet files (hidden ones and those that start with `_` do not count)."""
 
 
+class DifferentRows(AssertionError):
+    """Two results are not the same multiset."""
+
+
 def assert_same_rows(actual: Rows, expected: Rows, *, what: str = "result", shown: int = 5) -> None:
-    """Raise AssertionError unless both hold the same rows equally often, in any order.
+    """Raise `DifferentRows` unless both hold the same rows equally often, in any order.
 
     Columns are matched by name. The message gives the counts and the first `shown` rows of each side.
 
@@ -30,13 +34,13 @@ def assert_same_rows(actual: Rows, expected: Rows, *, what: str = "result", show
     >>> assert_same_rows(one, two)
     >>> assert_same_rows(one, two.slice(1))
     Traceback (most recent call last):
-    AssertionError: result: 3 rows, expected 2
+    anabranch.testing.oracle_compare.DifferentRows: result: 3 rows, expected 2
       unexpected: 1 row
         v=nan, k=2
     """
     difference = compare_rows(actual, expected, shown=shown)
     if not difference.empty:
-        raise AssertionError(difference.describe(what))
+        raise DifferentRows(difference.describe(what))
 
 
 @dataclass(frozen=True, slots=True)
