@@ -149,6 +149,8 @@ def test_a_plan_that_is_forced_is_tried_and_left(with_much_between_b_and_c: Loca
 def test_nothing_is_refused_of_streams_of_which_nothing_is_known(tmp_path: Path) -> None:
     with _session(tmp_path, 1, q=JOIN) as session:
         session.loop.migrate("q", "((b c) a)")
+        session.batch({"a": _rows(1, 1, 4_000_000)})
+        assert session.loop.tracks.plans["q"] == ("((b c) a)",)
 
 
 @pytest.mark.parametrize("seed", range(20))

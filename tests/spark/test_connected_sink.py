@@ -97,4 +97,6 @@ def test_a_format_that_spark_does_not_have_is_refused_before_the_first_batch(
 
 @pytest.mark.spark
 def test_a_format_that_only_writes_is_not_refused(spark: SparkSession) -> None:
-    connected_sink(spark, "q", Connector("noop")).open("q", pa.schema({"k": pa.int64()}))
+    sink = connected_sink(spark, "q", Connector("noop"))
+    sink.open("q", pa.schema({"k": pa.int64()}))
+    assert isinstance(sink, WriterSink)

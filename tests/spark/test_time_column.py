@@ -13,17 +13,22 @@ from anabranch.errors import ConfigError
 pytestmark = pytest.mark.spark
 
 
-def register(spark: SparkSession, root: Path, kind: str) -> None:
+def register(spark: SparkSession, root: Path, kind: str) -> ab.Session:
     (root / "in").mkdir()
     frame = spark.readStream.schema(f"k BIGINT, `When` {kind}").parquet(str(root / "in"))
-    ab.Session(spark, root / "checkpoint").stream("s", frame, time="when")
+    session = ab.Session(spark, root / "checkpoint")
+    session.stream("s", frame, time="when")
+    return session
 
 
 @pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMP_NTZ", "BIGINT"])
 def test_an_instant_a_clock_time_and_microseconds_are_times(
-    spark: SparkSession, tmp_path: Path, kind: str
+    spark: SparkSession, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    register(spark, tmp_path, kind)
+    session = register(spark, tmp_path, kind)
+    session.query("q", "SELECT k, `When` FROM s", ab.memory())
+    session.explain("q")
+    assert "query q" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", ["STRING", "DATE", "INT", "DOUBLE", "DECIMAL(20,0)", "ARRAY<TIMESTAMP>"])
