@@ -19,7 +19,7 @@ from anabranch.adapt.plans.plan_policy import (
     propose_plans,
 )
 from anabranch.plan.cost.estimates import Estimates, JoinStatistics, edges_of
-from anabranch.plan.cost.migration_cost import Strategy, Wish
+from anabranch.plan.cost.migration_cost import Preference, Strategy
 from anabranch.plan.cost.plan_cost import UnitCosts, plan_cost
 from anabranch.plan.search.optimizer import best_plan
 from anabranch.plan.tree import Plan, parse_plan
@@ -213,20 +213,20 @@ def test_two_references_have_nothing_to_reorder() -> None:
     assert not state.memories
 
 
-WISHES = {
-    "moving state": (Wish.MOVING_STATE, Strategy.MOVING_STATE),
-    "parallel track": (Wish.PARALLEL_TRACK, Strategy.PARALLEL_TRACK),
+STRATEGIES = {
+    "moving state": (Preference.MOVING_STATE, Strategy.MOVING_STATE),
+    "parallel track": (Preference.PARALLEL_TRACK, Strategy.PARALLEL_TRACK),
 }
 
 
-@pytest.mark.parametrize(("wish", "strategy"), WISHES.values(), ids=WISHES.keys())
-def test_the_strategy_asked_for_is_proposed(wish: Wish, strategy: Strategy) -> None:
-    (proposal,) = Site(settings=replace(SETTINGS, wish=wish)).evaluate(BC_SELECTIVE, times=2)
+@pytest.mark.parametrize(("preference", "strategy"), STRATEGIES.values(), ids=STRATEGIES.keys())
+def test_the_strategy_asked_for_is_proposed(preference: Preference, strategy: Strategy) -> None:
+    (proposal,) = Site(settings=replace(SETTINGS, preference=preference)).evaluate(BC_SELECTIVE, times=2)
     assert proposal.strategy is strategy
 
 
 def test_nothing_is_proposed_when_it_is_off() -> None:
-    assert not Site(settings=replace(SETTINGS, wish=Wish.OFF)).evaluate(BC_SELECTIVE, times=5)
+    assert not Site(settings=replace(SETTINGS, preference=Preference.OFF)).evaluate(BC_SELECTIVE, times=5)
 
 
 def test_nothing_is_proposed_while_a_migration_runs() -> None:

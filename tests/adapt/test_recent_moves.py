@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from anabranch.adapt.balance.proposal import Move
-from anabranch.adapt.balance.recent_moves import Departures
+from anabranch.adapt.balance.recent_moves import RecentMoves
 
 GONE = (
-    Departures()
+    RecentMoves()
     .with_moves([Move(7, 0, 3), Move(8, 1, 3)], round=4, epoch=0)
     .with_moves([Move(7, 3, 2)], round=6, epoch=0)
 )
@@ -26,4 +26,4 @@ def test_the_bar_is_lifted_with_time_and_with_a_shift_of_the_load() -> None:
 def test_old_ones_are_forgotten_and_the_others_survive_a_restart() -> None:
     kept = GONE.without_older_than(5)
     assert len(kept.entries) == 1
-    assert Departures.from_json(json.loads(json.dumps(GONE.to_json()))) == GONE
+    assert RecentMoves.from_json(json.loads(json.dumps(GONE.to_json()))) == GONE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anabranch.adapt.balance.proposal import Move, PolicyName, Proposal
-from anabranch.adapt.balance.screening import Docket, refusal
+from anabranch.adapt.balance.screening import ScreeningContext, refusal
 from tests.adapt.views import view_of
 
 VIEW = view_of([[5, 1], [1, 1]], pinned=[1], barred={3: frozenset({0})})
@@ -16,12 +16,12 @@ def asked(partition: int, source: int, target: int) -> Proposal:
     return Proposal(Move(partition, source, target), PolicyName.LOAD, "because", 0.1)
 
 
-def docket(*taken: int, allowed: int = 2) -> Docket:
-    return Docket(VIEW, frozenset(taken), allowed)
+def context(*taken: int, allowed: int = 2) -> ScreeningContext:
+    return ScreeningContext(VIEW, frozenset(taken), allowed)
 
 
 def test_a_move_that_breaks_no_rule_is_not_refused() -> None:
-    assert refusal(asked(0, 0, 1), docket()) is None
+    assert refusal(asked(0, 0, 1), context()) is None
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def test_a_move_that_breaks_no_rule_is_not_refused() -> None:
     ],
 )
 def test_a_move_is_refused_with_its_reason(proposal: Proposal, taken: tuple[int, ...], why: str) -> None:
-    assert refusal(proposal, docket(*taken)) == why
+    assert refusal(proposal, context(*taken)) == why

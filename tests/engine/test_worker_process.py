@@ -25,9 +25,9 @@ print(pa.default_memory_pool().backend_name, private_mb() - before)
 """
 
 
-def _after_freeing(megabytes: int, wish: str = "keep") -> tuple[str, int]:
+def _after_freeing(megabytes: int, preference: str = "keep") -> tuple[str, int]:
     """Arrow's pool, and what the process has more than before, in MiB."""
-    command = [sys.executable, "-c", SCRIPT, wish, str(megabytes)]
+    command = [sys.executable, "-c", SCRIPT, preference, str(megabytes)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     pool, kept = done.stdout.split()
     return pool, int(kept)

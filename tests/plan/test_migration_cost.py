@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from anabranch.plan.cost.estimates import Estimates, JoinStatistics
 from anabranch.plan.cost.migration_cost import (
     MigrationCost,
+    Preference,
     PurgeRule,
     Strategy,
-    Wish,
     changed_joins,
     choose,
     match_states,
@@ -204,7 +204,7 @@ def test_large_states_left_by_rates_that_fell_favour_the_parallel_track() -> Non
     before = statistics(ONE_KEY, rate=100.0, window_s=60.0)
     after = statistics(ONE_KEY, rate=1.0, window_s=60.0, rows=dict.fromkeys("abcd", 6000.0), selectivity=0.01)
     assert parallel(after).cost_s / moving(after).cost_s < parallel(before).cost_s / moving(before).cost_s
-    assert choose(moving(after), parallel(after), Wish.AUTO) == parallel(after)
+    assert choose(moving(after), parallel(after), Preference.AUTO) == parallel(after)
 
 
 def test_an_unbounded_window_cannot_wait_for_old_rows_to_go() -> None:
@@ -216,8 +216,8 @@ def test_an_unbounded_window_cannot_wait_for_old_rows_to_go() -> None:
         rows,
     )
     assert not parallel(known).feasible
-    assert choose(moving(known), parallel(known), Wish.AUTO) == moving(known)
-    assert choose(moving(known), parallel(known), Wish.PARALLEL_TRACK) is None
+    assert choose(moving(known), parallel(known), Preference.AUTO) == moving(known)
+    assert choose(moving(known), parallel(known), Preference.PARALLEL_TRACK) is None
 
 
 def cost(strategy: Strategy, seconds: float) -> MigrationCost:
@@ -225,22 +225,22 @@ def cost(strategy: Strategy, seconds: float) -> MigrationCost:
 
 
 CHOICES = {
-    "the cheaper: moving": (Wish.AUTO, 1.0, 2.0, Strategy.MOVING_STATE),
-    "the cheaper: parallel": (Wish.AUTO, 2.0, 1.0, Strategy.PARALLEL_TRACK),
-    "moving, whatever it costs": (Wish.MOVING_STATE, 2.0, 1.0, Strategy.MOVING_STATE),
-    "parallel, whatever it costs": (Wish.PARALLEL_TRACK, 1.0, 2.0, Strategy.PARALLEL_TRACK),
+    "the cheaper: moving": (Preference.AUTO, 1.0, 2.0, Strategy.MOVING_STATE),
+    "the cheaper: parallel": (Preference.AUTO, 2.0, 1.0, Strategy.PARALLEL_TRACK),
+    "moving, whatever it costs": (Preference.MOVING_STATE, 2.0, 1.0, Strategy.MOVING_STATE),
+    "parallel, whatever it costs": (Preference.PARALLEL_TRACK, 1.0, 2.0, Strategy.PARALLEL_TRACK),
 }
 
 
-@pytest.mark.parametrize(("wish", "ms", "pt", "strategy"), CHOICES.values(), ids=CHOICES.keys())
-def test_the_strategy_is_the_cheaper_or_the_one_asked_for(wish, ms, pt, strategy) -> None:
-    chosen = choose(cost(Strategy.MOVING_STATE, ms), cost(Strategy.PARALLEL_TRACK, pt), wish)
+@pytest.mark.parametrize(("preference", "ms", "pt", "strategy"), CHOICES.values(), ids=CHOICES.keys())
+def test_the_strategy_is_the_cheaper_or_the_one_asked_for(preference, ms, pt, strategy) -> None:
+    chosen = choose(cost(Strategy.MOVING_STATE, ms), cost(Strategy.PARALLEL_TRACK, pt), preference)
     assert chosen is not None
     assert chosen.strategy is strategy
 
 
 def test_no_strategy_when_it_is_off() -> None:
-    assert choose(cost(Strategy.MOVING_STATE, 1), cost(Strategy.PARALLEL_TRACK, 1), Wish.OFF) is None
+    assert choose(cost(Strategy.MOVING_STATE, 1), cost(Strategy.PARALLEL_TRACK, 1), Preference.OFF) is None
 
 
 @given(st.data())

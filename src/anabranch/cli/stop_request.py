@@ -12,7 +12,7 @@ class StopRequest:
     """While entered, remembers the signal that asked to stop.
 
     Enter it after Spark has started: PySpark installs a handler of its own, which cancels the jobs
-    of the batch under way and so makes a wish to stop look like a failure.
+    of the batch under way and so makes a request to stop look like a failure.
     """
 
     def __init__(self) -> None:

@@ -14,9 +14,9 @@ from anabranch.adapt.balance.controller_settings import ControllerSettings
 from anabranch.adapt.balance.damping import Damping
 from anabranch.adapt.balance.policy import Policy, Thresholds
 from anabranch.adapt.balance.proposal import Decision, Move, PolicyName, Verdict
-from anabranch.adapt.balance.recent_moves import Departures
+from anabranch.adapt.balance.recent_moves import RecentMoves
 from anabranch.adapt.balance.round_view import RoundView
-from anabranch.adapt.balance.screening import Docket, refusal
+from anabranch.adapt.balance.screening import ScreeningContext, refusal
 from anabranch.adapt.balance.self_tuning import Effect, Tuning, judge, relax, tune
 from anabranch.adapt.balance.warm_up import WarmUp
 from anabranch.adapt.balance.worth import LeftAlone
@@ -82,7 +82,7 @@ class Controller:
         self._length = self.settings.limits.minimum_round
         self._phase_since: float | None = None
         self._running: tuple[Move, ...] = ()
-        self._departures = Departures()
+        self._departures = RecentMoves()
         self._observation: Observation | None = None
         self._baseline: Baseline | None = None
         self._warm_up = WarmUp()
@@ -220,7 +220,7 @@ class Controller:
         decisions: list[Decision] = []
         taken: frozenset[int] = frozenset()
         for proposal in proposals:
-            why = refusal(proposal, Docket(view, taken, self.settings.max_moves))
+            why = refusal(proposal, ScreeningContext(view, taken, self.settings.max_moves))
             verdict = Verdict.ACCEPTED if why is None else Verdict.REFUSED
             decisions.append(Decision(proposal, verdict, why or "", self.round, now))
             if why is None:
@@ -289,7 +289,7 @@ class Controller:
             "phaseSince": self._phase_since,
             "length": self._length,
             "running": [m.to_json() for m in self._running],
-            "departures": self._departures.to_json(),
+            "recent_moves": self._departures.to_json(),
             "observation": None if self._observation is None else self._observation.to_json(),
             "baseline": None if self._baseline is None else self._baseline.to_json(),
             "leftAlone": self._left_alone,
@@ -314,7 +314,7 @@ class Controller:
         controller._phase_since = data["phaseSince"]
         controller._length = float(data["length"])
         controller._running = tuple(Move.from_json(m) for m in data["running"])
-        controller._departures = Departures.from_json(data["departures"])
+        controller._departures = RecentMoves.from_json(data["recent_moves"])
         watched, baseline, left_alone = data["observation"], data["baseline"], data["leftAlone"]
         controller._observation = None if watched is None else Observation.from_json(watched)
         controller._baseline = None if baseline is None else Baseline.from_json(baseline)

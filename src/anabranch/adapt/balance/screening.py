@@ -10,7 +10,7 @@ from anabranch.adapt.balance.round_view import RoundView
 
 
 @dataclass(frozen=True, slots=True)
-class Docket:
+class ScreeningContext:
     """What the rules may look at.
 
     Attributes
@@ -24,44 +24,44 @@ class Docket:
     allowed: int
 
 
-Rule = Callable[[Proposal, Docket], str | None]
+Rule = Callable[[Proposal, ScreeningContext], str | None]
 
 
-def refusal(proposal: Proposal, docket: Docket) -> str | None:
+def refusal(proposal: Proposal, context: ScreeningContext) -> str | None:
     """Return why the proposal is refused, or None."""
     for rule in RULES:
-        why = rule(proposal, docket)
+        why = rule(proposal, context)
         if why is not None:
             return why
     return None
 
 
-def _site_must_exist(proposal: Proposal, docket: Docket) -> str | None:
+def _site_must_exist(proposal: Proposal, context: ScreeningContext) -> str | None:
     target = proposal.move.target
-    return None if 0 <= target < docket.view.sites else f"there is no site {target}"
+    return None if 0 <= target < context.view.sites else f"there is no site {target}"
 
 
-def _source_must_own_it(proposal: Proposal, docket: Docket) -> str | None:
-    owner = int(docket.view.site_of[proposal.move.partition])
+def _source_must_own_it(proposal: Proposal, context: ScreeningContext) -> str | None:
+    owner = int(context.view.site_of[proposal.move.partition])
     if owner != proposal.move.source:
         return f"the partition belongs to site {owner}"
     return "it is there already" if owner == proposal.move.target else None
 
 
-def _one_protocol_per_partition(proposal: Proposal, docket: Docket) -> str | None:
-    if docket.view.pinned[proposal.move.partition]:
+def _one_protocol_per_partition(proposal: Proposal, context: ScreeningContext) -> str | None:
+    if context.view.pinned[proposal.move.partition]:
         return "another protocol is running on this partition"
-    return "it moves in this round already" if proposal.move.partition in docket.taken else None
+    return "it moves in this round already" if proposal.move.partition in context.taken else None
 
 
-def _must_not_undo(proposal: Proposal, docket: Docket) -> str | None:
-    barred = docket.view.barred.get(proposal.move.partition, frozenset())
+def _must_not_undo(proposal: Proposal, context: ScreeningContext) -> str | None:
+    barred = context.view.barred.get(proposal.move.partition, frozenset())
     return "it would undo a recent move under the same load" if proposal.move.target in barred else None
 
 
-def _limit_per_round(proposal: Proposal, docket: Docket) -> str | None:
+def _limit_per_round(proposal: Proposal, context: ScreeningContext) -> str | None:
     del proposal
-    return None if len(docket.taken) < docket.allowed else f"{docket.allowed} moves per round are allowed"
+    return None if len(context.taken) < context.allowed else f"{context.allowed} moves per round are allowed"
 
 
 RULES: tuple[Rule, ...] = (

@@ -16,9 +16,9 @@ from anabranch.adapt.plans.sampling_schedule import Rate
 from anabranch.adapt.tracks.tracks import Migration
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.cost.estimates import Estimates
-from anabranch.plan.cost.migration_cost import Strategy, Wish
+from anabranch.plan.cost.migration_cost import Preference, Strategy
 from anabranch.plan.cost.plan_cost import Calibration, Work, WorkObserved
-from anabranch.plan.cost.probe_counts import plan_visits
+from anabranch.plan.cost.probe_counts import plan_block_probes
 from anabranch.plan.cost.relocation_path import RelocationPath
 from anabranch.plan.cost.state_room import ANY_ROOM, StateRoom
 from anabranch.plan.search.candidates import canonical
@@ -46,16 +46,16 @@ def choose_plans(state: PlanState, observed: Observed) -> PlanChoice:
         for query, join in report.joins.items():
             state.edges.add(report.site, query, _edge_report(join, elapsed_s))
     rates = _rates(reports, elapsed_s)
-    if not state.attention.is_due(batch):
-        return replace(state, attention=state.attention.after(batch, rates, busy=False)), (), ()
+    if not state.sampling.is_due(batch):
+        return replace(state, sampling=state.sampling.after(batch, rates, busy=False)), (), ()
     abandoned = {key: at for key, at in state.abandoned.items() if batch - at < ABANDONED_BATCHES}
     state = replace(state, abandoned=abandoned)
     views = _views(state, observed)
     state = replace(state, calibration=_calibrated(state.calibration, views, reports))
-    settings = PlanPolicySettings(wish=Wish(observed.settings.migration))
+    settings = PlanPolicySettings(preference=Preference(observed.settings.migration))
     policy, proposals, outcomes = propose_plans(views, state.policy, settings=settings, costs=state.costs)
-    busy = settings.wish is not Wish.OFF and (bool(proposals) or policy.is_busy)
-    state = replace(state, policy=policy, attention=state.attention.after(batch, rates, busy=busy))
+    busy = settings.preference is not Preference.OFF and (bool(proposals) or policy.is_busy)
+    state = replace(state, policy=policy, sampling=state.sampling.after(batch, rates, busy=busy))
     migrations = tuple(Migration(p.query, p.site, str(p.new), p.strategy) for p in proposals)
     judged = (Event(batch, EventKind.BENEFIT_OBSERVED, str(o), o.to_json()) for o in outcomes)
     return state, migrations, (*judged, *(_told(batch, proposal) for proposal in proposals))
@@ -147,13 +147,13 @@ def _room(state: PlanState, observed: Observed, view: PlanView) -> StateRoom:
 def _calibrated(
     calibration: Calibration, views: Sequence[PlanView], reports: Sequence[SiteReport]
 ) -> Calibration:
-    """Learn what work takes; visits to blocks are those that the statistics lead to expect."""
+    """Learn what work takes; probes of blocks are those that the statistics lead to expect."""
     joins = {(report.site, query): join for report in reports for query, join in report.joins.items()}
     for view in views:
         join = joins.get((view.site, view.query))
         if join is not None and join.settled:
-            visits = plan_visits(view.plan, Estimates(view.graph, view.statistics))
-            work = Work(join.probes, join.pairs, join.inserts, visits)
+            block_probes = plan_block_probes(view.plan, Estimates(view.graph, view.statistics))
+            work = Work(join.probes, join.pairs, join.inserts, block_probes)
             calibration = calibration.add(WorkObserved(work, join.busy_s))
     return calibration
 

@@ -20,15 +20,15 @@ from anabranch.adapt.plans.plan_outcome import PlanOutcome
 from anabranch.plan.cost.estimates import Estimates, JoinStatistics
 from anabranch.plan.cost.migration_cost import (
     MigrationCost,
+    Preference,
     PurgeRule,
     Strategy,
-    Wish,
     choose,
     moving_state_cost,
     parallel_track_cost,
 )
 from anabranch.plan.cost.plan_cost import UnitCosts, plan_cost
-from anabranch.plan.cost.probe_counts import plan_visits
+from anabranch.plan.cost.probe_counts import plan_block_probes
 from anabranch.plan.cost.state_room import ANY_ROOM, StateRoom
 from anabranch.plan.graph import JoinGraph
 from anabranch.plan.search.candidates import canonical
@@ -51,7 +51,7 @@ class PlanPolicySettings:
 
     Attributes
     ----------
-    wish
+    preference
         Strategy to use, the cheaper by default; or `off`.
     threshold
         Least saving, as a share of what the plan costs now.
@@ -74,7 +74,7 @@ class PlanPolicySettings:
         Plans to name in a proposal.
     """
 
-    wish: Wish = Wish.AUTO
+    preference: Preference = Preference.AUTO
     threshold: float = 0.1
     consecutive: int = 2
     horizon_windows: float = 10.0
@@ -180,7 +180,7 @@ def propose_plans(
     viewed = {(view.site, view.query) for view in views}
     memories = {key: memory for key, memory in state.memories.items() if key in viewed}
     proposals, outcomes = [], []
-    if settings.wish is Wish.OFF:
+    if settings.preference is Preference.OFF:
         return PlanRound(PlanPolicyState(memories))
     for view in views:
         if len(view.graph.aliases) < FEWEST_REFERENCES or view.migrating:
@@ -350,7 +350,7 @@ class _Evaluation:
             lateness_s=self._view.lateness_s,
             rule=self._settings.rule,
         )
-        return choose(moving, parallel, self._settings.wish)
+        return choose(moving, parallel, self._settings.preference)
 
     def _horizon_s(self) -> float:
         window = self._view.statistics.longest_window_s
@@ -375,10 +375,10 @@ class _Evaluation:
         return new < old
 
     def _whole(self, plan: Plan) -> float:
-        """All that a plan takes, as it is observed: visits to blocks too, which any plan makes."""
+        """All that a plan takes, as it is observed: probes of blocks too, which any plan makes."""
         batch_s = self._view.statistics.batch_s
-        visits = plan_visits(plan, self._estimates) / batch_s if batch_s > 0 else 0.0
-        return self._seconds(plan) + self._costs.visit_s * visits
+        block_probes = plan_block_probes(plan, self._estimates) / batch_s if batch_s > 0 else 0.0
+        return self._seconds(plan) + self._costs.block_probe_s * block_probes
 
     def _seconds(self, plan: Plan) -> float:
         return plan_cost(plan, self._estimates, self._costs).seconds

@@ -11,7 +11,7 @@ from anabranch.adapt.plans.edge_statistics import EdgeStatistics
 from anabranch.adapt.plans.joins import Joins
 from anabranch.adapt.plans.plan_memory import PlanPolicyState
 from anabranch.adapt.plans.row_bytes import row_bytes
-from anabranch.adapt.plans.sampling_schedule import Attention
+from anabranch.adapt.plans.sampling_schedule import SamplingSchedule
 from anabranch.plan.cost.estimates import JoinStatistics
 from anabranch.plan.cost.plan_cost import Calibration, UnitCosts
 from anabranch.plan.cost.state_room import StateRoom
@@ -29,7 +29,7 @@ class PlanState:
     edges: EdgeStatistics = field(default_factory=EdgeStatistics)
     """Never added to: a copy of them is."""
     policy: PlanPolicyState = field(default_factory=PlanPolicyState)
-    attention: Attention = field(default_factory=Attention)
+    sampling: SamplingSchedule = field(default_factory=SamplingSchedule)
     calibration: Calibration = field(default_factory=Calibration)
     copied_rows: float = 0.0
     copy_s: float = 0.0
@@ -48,7 +48,7 @@ class PlanState:
 
     def look(self, batch: int) -> int | None:
         """The number of the look at how streams meet that is due in a batch; None when none is."""
-        return self.attention.taken if self.attention.is_due(batch) else None
+        return self.sampling.taken if self.sampling.is_due(batch) else None
 
     def statistics(self, joins: Joins, query: str, site: int) -> JoinStatistics | None:
         """What is known of a query at a site; None while nothing is."""
@@ -80,7 +80,7 @@ class PlanState:
         return {
             "edges": self.edges.to_json(),
             "policy": self.policy.to_json(),
-            "attention": self.attention.to_json(),
+            "sampling": self.sampling.to_json(),
             "calibration": self.calibration.to_json(),
             "copied": [self.copied_rows, self.copy_s],
             "abandoned": dict(self.abandoned),
@@ -95,7 +95,7 @@ class PlanState:
         return cls(
             EdgeStatistics.from_json(edges),
             PlanPolicyState.from_json([m for m in data.get("policy", ()) if m["query"] in known]),
-            Attention.from_json(data.get("attention", {})),
+            SamplingSchedule.from_json(data.get("sampling", {})),
             Calibration() if calibration is None else Calibration.from_json(calibration),
             rows,
             seconds,

@@ -1,4 +1,4 @@
-"""Attention: how often the optimizer looks. Rarely while nothing changes, at once when something does.
+"""When the optimizer samples how streams meet: rarely while nothing changes, at once when something does.
 
 Samples and evaluations of plans are paid for in every batch in which they happen. Rates of references and
 pairs found come for free with every batch, so they are what tells that it is time to look again.
@@ -16,7 +16,7 @@ RAREST = 48
 QUIET_LOOKS = 3
 """Looks in a row without a finding after which they become rarer."""
 SHIFT = 1.5
-"""Factor by which a rate must change to draw attention."""
+"""Factor by which a rate must change for the next sample to come at once."""
 ENOUGH = 200
 """Rates counted from fewer change by chance."""
 
@@ -29,17 +29,17 @@ class Rate(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
+class SamplingSchedule:
     """When to look, and what there was at the last look.
 
     Examples
     --------
-    >>> attention, looks = Attention(), []
+    >>> sampling, looks = SamplingSchedule(), []
     >>> for batch in range(40):
-    ...     if attention.is_due(batch):
+    ...     if sampling.is_due(batch):
     ...         looks.append(batch)
     ...     rows = 1000 if batch < 30 else 3000
-    ...     attention = attention.after(batch, {"rows of a": Rate(rows / 10, rows)}, busy=False)
+    ...     sampling = sampling.after(batch, {"rows of a": Rate(rows / 10, rows)}, busy=False)
     >>> looks
     [0, 2, 4, 8, 16, 31, 33, 35, 39]
     """
@@ -54,7 +54,7 @@ class Attention:
     def is_due(self, batch: int) -> bool:
         return batch >= self.next_look
 
-    def after(self, batch: int, rates: Mapping[str, Rate], *, busy: bool) -> Attention:
+    def after(self, batch: int, rates: Mapping[str, Rate], *, busy: bool) -> SamplingSchedule:
         """Take note of a batch.
 
         Parameters
@@ -67,7 +67,7 @@ class Attention:
         if self.is_due(batch):
             quiet = 0 if busy else self.quiet + 1
             every = SOONEST if quiet < QUIET_LOOKS else min(2 * self.every, RAREST)
-            return Attention(batch + every, every, quiet, self.taken + 1, dict(rates))
+            return SamplingSchedule(batch + every, every, quiet, self.taken + 1, dict(rates))
         if any(_has_shifted(rates.get(name, _NONE), was) for name, was in self.seen.items()):
             return replace(self, next_look=batch + 1, every=SOONEST, quiet=0, seen=dict(rates))
         return self
@@ -76,7 +76,7 @@ class Attention:
         return {**asdict(self), "seen": {name: list(rate) for name, rate in self.seen.items()}}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Attention:
+    def from_json(cls, data: Mapping[str, Any]) -> SamplingSchedule:
         seen = {name: Rate(*rate) for name, rate in data.get("seen", {}).items()}
         return cls(**{**data, "seen": seen})
 

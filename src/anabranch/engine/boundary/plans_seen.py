@@ -16,7 +16,7 @@ from anabranch.adapt.tracks.tracks import Tracks
 from anabranch.language.flow import bind_query
 from anabranch.plan.cost.estimates import Estimates, window_seconds
 from anabranch.plan.cost.plan_cost import Calibration, plan_cost
-from anabranch.plan.cost.probe_counts import plan_visits
+from anabranch.plan.cost.probe_counts import plan_block_probes
 from anabranch.plan.graph import JoinGraph
 from anabranch.plan.logical import Column, Query, Stream
 from anabranch.plan.search.candidates import canonical
@@ -124,7 +124,7 @@ def _sites(query: Query, plans: tuple[str, ...], remembered: Mapping[str, Any]) 
         batch_s = statistics.batch_s or math.inf
         priced = {
             name: plan_cost(plan, estimates, costs).seconds
-            + costs.visit_s * plan_visits(plan, estimates) / batch_s
+            + costs.block_probe_s * plan_block_probes(plan, estimates) / batch_s
             for name, plan in named.items()
         }
         cheapest_first = dict(sorted(priced.items(), key=lambda item: item[1]))

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from anabranch.plan.cost.estimates import Estimates, JoinStatistics
 from anabranch.plan.cost.plan_cost import UnitCosts, Work
-from anabranch.plan.cost.probe_counts import rebuild_visits, spared_visits
+from anabranch.plan.cost.probe_counts import rebuild_block_probes, spared_block_probes
 from anabranch.plan.cost.track_cost import TrackCost
 from anabranch.plan.graph import JoinGraph
 from anabranch.plan.search.candidates import References
@@ -28,7 +28,7 @@ class Strategy(StrEnum):
     PARALLEL_TRACK = "parallel_track"
 
 
-class Wish(StrEnum):
+class Preference(StrEnum):
     """What the user asks for."""
 
     AUTO = "auto"
@@ -130,13 +130,13 @@ def moving_state_cost(
     """Equation 3, T_MS = T_S: silence while unmatched states are recomputed."""
     estimates = Estimates(graph, statistics)
     anew = set(match_states(old, new).recomputed)
-    visits = sum(
-        rebuild_visits(frozenset(join.left.aliases), frozenset(join.right.aliases), estimates, anew)
+    block_probes = sum(
+        rebuild_block_probes(frozenset(join.left.aliases), frozenset(join.right.aliases), estimates, anew)
         for join in joins(new)
         if frozenset(join.aliases) in anew
     )
-    seconds = recompute_seconds(old, new, estimates, costs) + costs.visit_s * visits
-    spared = costs.visit_s * sum(spared_visits(state, estimates) for state in anew)
+    seconds = recompute_seconds(old, new, estimates, costs) + costs.block_probe_s * block_probes
+    spared = costs.block_probe_s * sum(spared_block_probes(state, estimates) for state in anew)
     return MigrationCost(Strategy.MOVING_STATE, seconds, seconds, seconds, seconds - spared)
 
 
@@ -176,9 +176,11 @@ def parallel_track_cost(
     processing = track.draining(old_box, duration) + track.filling(new_box, duration)
     cost = processing - track.running(new_box, duration)
     # Beside what its rows cost, either track goes through its blocks in every batch.
-    visited = track.visits(old_box, duration, draining=True) + track.visits(new_box, duration, filling=True)
-    processing += costs.visit_s * visited
-    cost += costs.visit_s * (visited - track.visits(new_box, duration))
+    probed = track.block_probes(old_box, duration, draining=True) + track.block_probes(
+        new_box, duration, filling=True
+    )
+    processing += costs.block_probe_s * probed
+    cost += costs.block_probe_s * (probed - track.block_probes(new_box, duration))
     return MigrationCost(Strategy.PARALLEL_TRACK, duration, 0.0, processing, cost)
 
 
@@ -196,14 +198,14 @@ def parallel_track_duration(
     return window if _height(old) <= 1 else 2 * window
 
 
-def choose(moving: MigrationCost, parallel: MigrationCost, wish: Wish) -> MigrationCost | None:
+def choose(moving: MigrationCost, parallel: MigrationCost, preference: Preference) -> MigrationCost | None:
     """The strategy to take: the cheaper, or the one that was asked for. None if there is none."""
     allowed = {
-        Wish.AUTO: [moving, parallel],
-        Wish.MOVING_STATE: [moving],
-        Wish.PARALLEL_TRACK: [parallel],
-        Wish.OFF: [],
-    }[wish]
+        Preference.AUTO: [moving, parallel],
+        Preference.MOVING_STATE: [moving],
+        Preference.PARALLEL_TRACK: [parallel],
+        Preference.OFF: [],
+    }[preference]
     return min((c for c in allowed if c.feasible), key=lambda c: (c.cost_s, c.duration_s), default=None)
 
 

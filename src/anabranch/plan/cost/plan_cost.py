@@ -42,7 +42,7 @@ class UnitCosts:
         Per row inserted into an intermediate state (T_s).
     gather_s
         Per row read together when a state is recomputed.
-    visit_s
+    block_probe_s
         Per block of state in which the new rows of a batch find something (`plan/cost/probe_counts.py`).
     """
 
@@ -50,17 +50,17 @@ class UnitCosts:
     pair_s: float = 1e-7
     insert_s: float = 2e-7
     gather_s: float = 1e-7
-    visit_s: float = 6e-5
+    block_probe_s: float = 6e-5
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Numbers of probes, pairs, inserts and visits; per second of event time where a rate is meant."""
+    """Numbers of probes, pairs, inserts and block probes; per second of event time where a rate is meant."""
 
     probes: float
     pairs: float
     inserts: float
-    visits: float = 0.0
+    block_probes: float = 0.0
 
     def seconds(self, costs: UnitCosts) -> float:
         """What this work takes.
@@ -69,7 +69,7 @@ class Work:
         9.0
         """
         by_row = costs.probe_s * self.probes + costs.pair_s * self.pairs + costs.insert_s * self.inserts
-        return by_row + costs.visit_s * self.visits
+        return by_row + costs.block_probe_s * self.block_probes
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class Calibration:
     Attributes
     ----------
     products
-        Sums of products of the counts (probes, pairs, inserts, visits), row by row.
+        Sums of products of the counts (probes, pairs, inserts, block probes), row by row.
     moments
         Sums of the counts times seconds.
     squares, weight
@@ -214,7 +214,7 @@ class Calibration:
     def add(self, observed: WorkObserved, *, decay: float = 0.9) -> Calibration:
         """Learn from one observation; the earlier ones keep `decay` of their weight."""
         work = observed.work
-        counts = np.array([work.probes, work.pairs, work.inserts, work.visits])
+        counts = np.array([work.probes, work.pairs, work.inserts, work.block_probes])
         products = decay * np.array(self.products) + np.outer(counts, counts).ravel()
         moments = decay * np.array(self.moments) + counts * observed.seconds
         return Calibration(
@@ -230,7 +230,7 @@ class Calibration:
         Gathering is not observed; it follows the other units.
         """
         usual = usual or UnitCosts()
-        prior = np.array([usual.probe_s, usual.pair_s, usual.insert_s, usual.visit_s])
+        prior = np.array([usual.probe_s, usual.pair_s, usual.insert_s, usual.block_probe_s])
         # In multiples of the usual costs, so that the terms are of one size.
         gram = np.array(self.products).reshape(TERMS, TERMS) * np.outer(prior, prior)
         moment = np.array(self.moments) * prior
@@ -245,8 +245,8 @@ class Calibration:
             unexplained = self.squares - 2 * float(fitted @ moment) + float(fitted @ gram @ fitted)
             noise = max(0.0, unexplained) / max(self.weight, 1.0)
             pull = max(pull, noise / (USUALLY_OFF * ratio) ** 2)
-        probe_s, pair_s, insert_s, visit_s = (float(v) for v in fitted * prior)
-        return UnitCosts(probe_s, pair_s, insert_s, usual.gather_s * ratio, visit_s)
+        probe_s, pair_s, insert_s, block_probe_s = (float(v) for v in fitted * prior)
+        return UnitCosts(probe_s, pair_s, insert_s, usual.gather_s * ratio, block_probe_s)
 
     def to_json(self) -> dict[str, list[float]]:
         sums = {"products": list(self.products), "moments": list(self.moments)}

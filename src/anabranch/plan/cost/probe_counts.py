@@ -1,10 +1,10 @@
-"""Visits: how often a batch's new rows meet a block of state and find something there.
+"""Block probes: how often a batch's new rows meet a block of state and find something there.
 
-A state is a number of blocks, and every join goes through those of both its sides, in every batch. A visit
-that finds pairs has a price of its own, however many it finds. So have a join that makes rows of them, column
-by column, and a track that begins to work; both are counted in visits here. With few rows per batch this is
-most of what a track costs, and what a second track costs whatever its rows are. Which of two trees is cheaper
-hardly depends on it, so that `plan_cost` leaves it out.
+A state is a number of blocks, and every join goes through those of both its sides, in every batch. A probe
+that finds pairs in a block has a price of its own, however many it finds. So have a join that makes rows of
+them, column by column, and a track that begins to work; both are counted in block probes here. With few rows
+per batch this is most of what a track costs, and what a second track costs whatever its rows are. Which of
+two trees is cheaper hardly depends on it, so that `plan_cost` leaves it out.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ from anabranch.plan.search.candidates import References
 from anabranch.plan.tree import Plan, Probe, joins
 
 JOIN = 8.0
-"""Visits that making rows is worth, in a join that finds any."""
+"""Block probes that making rows is worth, in a join that finds any."""
 TRACK = 15.0
-"""Visits that the rest of a track is worth, in a batch."""
+"""Block probes that the rest of a track is worth, in a batch."""
 
 
-def found_by(visits: float, pairs: float) -> float:
-    """Of so many visits, those that find something, when pairs fall on them at random.
+def found_by(block_probes: float, pairs: float) -> float:
+    """Of so many block probes, those that find something, when pairs fall on them at random.
 
     >>> found_by(10, 0), round(found_by(10, 10), 1), round(found_by(10, 1000), 1)
     (0.0, 6.3, 10.0)
     """
-    return visits * (1 - math.exp(-pairs / visits)) if visits > 0 else 0.0
+    return block_probes * (1 - math.exp(-pairs / block_probes)) if block_probes > 0 else 0.0
 
 
-def join_visits(left: References, right: References, estimates: Estimates, *, filling: bool = False) -> float:
-    """Visits of one join in a batch; `filling`, on average over the window in which its states fill.
+def join_block_probes(
+    left: References, right: References, estimates: Estimates, *, filling: bool = False
+) -> float:
+    """Block probes of one join in a batch; `filling`, on average over the window in which its states fill.
 
     At time t < W a state over m references has (t/W)^m of its rows, and half of its blocks on average.
     """
@@ -46,8 +48,10 @@ def join_visits(left: References, right: References, estimates: Estimates, *, fi
     return found_by(blocks + 1, pairs) + JOIN * found_by(1.0, pairs)
 
 
-def crossing_visits(new: Sequence[str], old: References, estimates: Estimates, *, pairs: float) -> float:
-    """Visits in a batch of a track that ends, from new rows of some references to old ones of others.
+def crossing_block_probes(
+    new: Sequence[str], old: References, estimates: Estimates, *, pairs: float
+) -> float:
+    """Block probes in a batch of a track that ends, from new rows of some references to old ones of others.
 
     Each of the references goes its own way through the others. Half of their blocks are old on average.
     """
@@ -57,39 +61,41 @@ def crossing_visits(new: Sequence[str], old: References, estimates: Estimates, *
     return found_by(blocks, found) + JOIN * found_by(float(len(new) ** 2), found)
 
 
-def plan_visits(plan: Plan, estimates: Estimates) -> float:
-    """Visits of a plan in a batch; 0 where it is not known how long a batch is."""
+def plan_block_probes(plan: Plan, estimates: Estimates) -> float:
+    """Block probes of a plan in a batch; 0 where it is not known how long a batch is."""
     if estimates.statistics.batch_s <= 0:
         return 0.0
     if isinstance(plan, Probe):
-        return TRACK + math.fsum(_chain_visits(order, estimates) for order in plan.orders)
+        return TRACK + math.fsum(_chain_block_probes(order, estimates) for order in plan.orders)
     return TRACK + math.fsum(
-        join_visits(frozenset(join.left.aliases), frozenset(join.right.aliases), estimates)
+        join_block_probes(frozenset(join.left.aliases), frozenset(join.right.aliases), estimates)
         for join in joins(plan)
     )
 
 
-def rebuild_visits(left: References, right: References, estimates: Estimates, anew: set[References]) -> float:
-    """Visits when a state is computed from its sides: every block of one meets every block of the other.
+def rebuild_block_probes(
+    left: References, right: References, estimates: Estimates, anew: set[References]
+) -> float:
+    """Block probes when a state is computed from its sides: every block of one meets all blocks of the other.
 
     Sides that were themselves computed `anew` are one block.
     """
     blocks = [1.0 if side in anew else estimates.blocks(side) for side in (left, right)]
-    if not (visits := blocks[0] * blocks[1]):
+    if not (block_probes := blocks[0] * blocks[1]):
         return 0.0
     rows = estimates.rows(left | right)
-    return found_by(visits, rows) + JOIN * found_by(1.0, rows)
+    return found_by(block_probes, rows) + JOIN * found_by(1.0, rows)
 
 
-def spared_visits(state: References, estimates: Estimates) -> float:
-    """Visits that a window of batches is spared because a state was computed anew, into one block."""
+def spared_block_probes(state: References, estimates: Estimates) -> float:
+    """Block probes that a window of batches is spared because a state was computed anew, into one block."""
     blocks = estimates.blocks(state)
     pairs = estimates.rate(state) * estimates.statistics.batch_s
     return found_by(1.0, pairs) * max(0.0, blocks * (blocks - 1) / 2)
 
 
-def _chain_visits(order: tuple[str, ...], estimates: Estimates) -> float:
-    """Visits of one reference's new rows on their way through the others."""
+def _chain_block_probes(order: tuple[str, ...], estimates: Estimates) -> float:
+    """Block probes of one reference's new rows on their way through the others."""
     first, *others = order
     per_row = estimates.statistics.rates[first] * estimates.statistics.batch_s
     per_row /= estimates.rows(frozenset((first,)))

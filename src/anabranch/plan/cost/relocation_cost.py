@@ -107,9 +107,9 @@ def running_seconds(
     return track.running(tuple(joins(plan)), duration_s)
 
 
-def track_visits(
+def track_block_probes(
     plan: Plan, duration_s: float, *, graph: JoinGraph, statistics: JoinStatistics, costs: UnitCosts
 ) -> float:
     """What it takes beside, whatever its rows: going through its blocks in every batch."""
     track = TrackCost(graph, statistics, costs, root=frozenset(graph.aliases))
-    return costs.visit_s * track.visits(tuple(joins(plan)), duration_s)
+    return costs.block_probe_s * track.block_probes(tuple(joins(plan)), duration_s)

@@ -22,7 +22,7 @@ from anabranch.plan.cost.relocation_cost import (
     moving_state_relocation,
     parallel_track_relocation,
     running_seconds,
-    track_visits,
+    track_block_probes,
 )
 from anabranch.plan.graph import JoinGraph
 from anabranch.plan.tree import Plan
@@ -88,10 +88,12 @@ class RelocationPath:
             self.usual[target] += share * usual
         for site, statistics in known.items():
             its = running_seconds(plans[site], duration_s, graph=graph, statistics=statistics, costs=costs)
-            visits = track_visits(plans[site], duration_s, graph=graph, statistics=statistics, costs=costs)
-            self.usual[site] += staying[site] * its + visits
+            block_probes = track_block_probes(
+                plans[site], duration_s, graph=graph, statistics=statistics, costs=costs
+            )
+            self.usual[site] += staying[site] * its + block_probes
             if any(site in move for move in moves):  # a second track goes through blocks of its own
-                self.beside[site] += visits
+                self.beside[site] += block_probes
 
     @property
     def seconds(self) -> dict[Strategy, float]:

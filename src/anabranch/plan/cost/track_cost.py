@@ -10,7 +10,7 @@ import math
 
 from anabranch.plan.cost.estimates import Estimates, JoinStatistics
 from anabranch.plan.cost.plan_cost import UnitCosts, Work, join_work
-from anabranch.plan.cost.probe_counts import TRACK, crossing_visits, join_visits
+from anabranch.plan.cost.probe_counts import TRACK, crossing_block_probes, join_block_probes
 from anabranch.plan.crossing import cross_by_probing, crossings
 from anabranch.plan.graph import JoinGraph
 from anabranch.plan.search.candidates import References
@@ -56,22 +56,22 @@ class TrackCost:
         full = self._seconds(box, self._later)
         return self._over(duration_s, self._seconds(box, self._later, empty_at_first=True), full)
 
-    def visits(
+    def block_probes(
         self, box: tuple[Join, ...], duration_s: float, *, filling: bool = False, draining: bool = False
     ) -> float:
-        """Visits of its joins to blocks; states go from today's size to that of today's rates."""
+        """Block probes of its joins to blocks; states go from today's size to that of today's rates."""
         batch_s = self._now.statistics.batch_s
         if batch_s <= 0:
             return 0.0
         sides = [(frozenset(join.left.aliases), frozenset(join.right.aliases)) for join in box]
-        later = math.fsum(join_visits(*pair, self._later) for pair in sides)
+        later = math.fsum(join_block_probes(*pair, self._later) for pair in sides)
         if filling:
-            first = math.fsum(join_visits(*pair, self._later, filling=True) for pair in sides)
+            first = math.fsum(join_block_probes(*pair, self._later, filling=True) for pair in sides)
         else:
-            first = (math.fsum(join_visits(*pair, self._now) for pair in sides) + later) / 2
+            first = (math.fsum(join_block_probes(*pair, self._now) for pair in sides) + later) / 2
         if draining and cross_by_probing(self._now.graph, box):
             first += math.fsum(
-                crossing_visits(
+                crossing_block_probes(
                     side.aliases,
                     frozenset(other.aliases),
                     self._now,

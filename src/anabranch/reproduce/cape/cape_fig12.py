@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from anabranch.plan.cost.migration_cost import PurgeRule, Strategy, Wish, choose
+from anabranch.plan.cost.migration_cost import Preference, PurgeRule, Strategy, choose
 from anabranch.reproduce.cape.cape_run import CapeRun, Change, Trace, run_cape
 from anabranch.reproduce.cape.cape_spark import run_on_spark, write_arrivals
 from anabranch.reproduce.cape.cape_streams import NEW_PLAN, OLD_PLAN, SET_1, SET_3, Arrivals, Load
@@ -216,7 +216,7 @@ def _cell(
             known = known or trace.known[start]
     assert known is not None
     moving, parallel = known.predict(old, new)
-    chosen = choose(moving, parallel, Wish.AUTO)
+    chosen = choose(moving, parallel, Preference.AUTO)
     assert chosen is not None
     return Cell(
         name,

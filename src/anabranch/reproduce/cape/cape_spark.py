@@ -39,7 +39,7 @@ class SparkTrace:
 class _Migrates:
     """A parquet sink that asks for the next migration when it has published a batch.
 
-    So the wish comes before the next batch runs and is followed at the boundary after it.
+    So the request comes before the next batch runs and is followed at the boundary after it.
     """
 
     def __init__(self, sink: ParquetSink, changes: Mapping[int, Change]) -> None:

@@ -34,8 +34,9 @@ ABOUT_TWICE = 1.6
 CLEARLY = 1.05
 """What a winner must be ahead by to be called one."""
 BASE = Setting()
-WISHES = {
-    wish: Setting(rebalance=wish, balance_at=BALANCE_AT, switch_at=SWITCH_AT) for wish in ("ptlb", "mslb")
+STRATEGIES = {
+    strategy: Setting(rebalance=strategy, balance_at=BALANCE_AT, switch_at=SWITCH_AT)
+    for strategy in ("ptlb", "mslb")
 }
 AUTO = Setting(rebalance="auto", balance_at=BALANCE_AT, switch_at=SWITCH_AT, stop_at=BALANCE_AT + 2)
 NAME_OF = {Strategy.PARALLEL_TRACK: "ptlb", Strategy.MOVING_STATE: "mslb", None: "none"}
@@ -47,11 +48,13 @@ def grid_load(rate: float, window_s: float, *, quick: bool) -> Load:
 
 
 @cache
-def cell(rate: int, window_s: int, wish: str, *, quick: bool) -> Measured:
+def cell(rate: int, window_s: int, strategy: str, *, quick: bool) -> Measured:
     """One cell of the grid."""
     load = grid_load(rate, window_s, quick=quick)
     return (
-        measure(load, AUTO) if wish == "auto" else _typical(load, {"none": BASE, **WISHES}[wish], quick=quick)
+        measure(load, AUTO)
+        if strategy == "auto"
+        else _typical(load, {"none": BASE, **STRATEGIES}[strategy], quick=quick)
     )
 
 
@@ -107,15 +110,17 @@ def _throughputs(
     rows: list[tuple[Cell, ...]] = []
     choices, differing = [], 0
     for window in windows:
-        runs = {wish: cell(rate, window, wish, quick=quick) for wish in ("none", *WISHES)}
+        runs = {strategy: cell(rate, window, strategy, quick=quick) for strategy in ("none", *STRATEGIES)}
         base = _results(runs["none"], quick=quick)
-        for wish in WISHES:
-            ratios[wish].append(_results(runs[wish], quick=quick) / base)
-            paths[wish].append(runs[wish].throughput() / runs["none"].throughput())
-            differing += runs[wish].digest != runs["none"].digest
+        for strategy in STRATEGIES:
+            ratios[strategy].append(_results(runs[strategy], quick=quick) / base)
+            paths[strategy].append(runs[strategy].throughput() / runs["none"].throughput())
+            differing += runs[strategy].digest != runs["none"].digest
         chosen = NAME_OF[cell(rate, window, "auto", quick=quick).choice]
-        rows.append((window, 1.0, *(ratios[w][-1] for w in WISHES), *(paths[w][-1] for w in WISHES), chosen))
-        choices.append(choice_check(f"W = {window} s", chosen, {w: paths[w][-1] for w in WISHES}))
+        rows.append(
+            (window, 1.0, *(ratios[w][-1] for w in STRATEGIES), *(paths[w][-1] for w in STRATEGIES), chosen)
+        )
+        choices.append(choice_check(f"W = {window} s", chosen, {w: paths[w][-1] for w in STRATEGIES}))
     lead = [m / p for m, p in zip(ratios["mslb"], ratios["ptlb"], strict=True)]
     return Result(
         name,
@@ -227,12 +232,12 @@ def dcape_fig13(out: Path, *, quick: bool = False) -> Result:
     fallen = round(load.drop_s / load.interval_s)
     switch, balance = fallen + 1, fallen + 3
     runs = {
-        wish: _typical(load, Setting(wish, balance_at=balance, switch_at=switch), quick=quick)
-        for wish in ("off", *WISHES)
+        strategy: _typical(load, Setting(strategy, balance_at=balance, switch_at=switch), quick=quick)
+        for strategy in ("off", *STRATEGIES)
     }
     auto = Setting("auto", balance_at=balance, switch_at=switch, stop_at=balance + 2)
     chosen = NAME_OF[measure(load, auto).choice]
-    gain = {w: runs[w].throughput(balance) for w in WISHES}
+    gain = {w: runs[w].throughput(balance) for w in STRATEGIES}
     interval_s = sum(runs["off"].critical_s) / load.batches
     curves = {name: replay(run, interval_s) for name, run in runs.items()}
     differing = sum(run.digest != runs["off"].digest for run in runs.values())

@@ -8,17 +8,17 @@ from itertools import pairwise
 
 import pytest
 
-from anabranch.adapt.plans.sampling_schedule import ENOUGH, RAREST, SOONEST, Attention, Rate
+from anabranch.adapt.plans.sampling_schedule import ENOUGH, RAREST, SOONEST, Rate, SamplingSchedule
 
 
 def _looks(
     rows: Callable[[int], int], batches: int = 128, *, busy: Callable[[int], bool] = lambda _: False
 ) -> list[int]:
-    attention, looks = Attention(), []
+    sampling, looks = SamplingSchedule(), []
     for batch in range(batches):
-        if attention.is_due(batch):
+        if sampling.is_due(batch):
             looks.append(batch)
-        attention = attention.after(batch, {"rows": Rate(rows(batch) / 2, rows(batch))}, busy=busy(batch))
+        sampling = sampling.after(batch, {"rows": Rate(rows(batch) / 2, rows(batch))}, busy=busy(batch))
     return looks
 
 
@@ -53,5 +53,5 @@ def test_looks_stay_close_while_a_plan_is_on_trial() -> None:
 
 
 def test_it_survives_its_encoding() -> None:
-    attention = Attention().after(0, {"rows": Rate(5.0, 10)}, busy=False)
-    assert Attention.from_json(json.loads(json.dumps(attention.to_json()))) == attention
+    sampling = SamplingSchedule().after(0, {"rows": Rate(5.0, 10)}, busy=False)
+    assert SamplingSchedule.from_json(json.loads(json.dumps(sampling.to_json()))) == sampling

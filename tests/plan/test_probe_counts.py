@@ -1,4 +1,4 @@
-"""What a batch costs whatever its rows are: visits to blocks."""
+"""What a batch costs whatever its rows are: probes of blocks."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ import pytest
 from anabranch.plan.cost.estimates import MOST_BLOCKS, Estimates
 from anabranch.plan.cost.migration_cost import moving_state_cost, parallel_track_cost
 from anabranch.plan.cost.plan_cost import Calibration, UnitCosts, Work, WorkObserved
-from anabranch.plan.cost.probe_counts import JOIN, TRACK, plan_visits
+from anabranch.plan.cost.probe_counts import JOIN, TRACK, plan_block_probes
 from anabranch.plan.tree import parse_plan
 from tests.plan.statistics import graph, statistics
 
 CHAIN = graph("abcd", ["ab", "bc", "cd"])
 OLD, NEW = parse_plan("(((a b) c) d)"), parse_plan("(((b c) d) a)")
-ONLY_VISITS = UnitCosts(0.0, 0.0, 0.0, 0.0, visit_s=1.0)
+ONLY_VISITS = UnitCosts(0.0, 0.0, 0.0, 0.0, block_probe_s=1.0)
 
 
 def known(rate: float = 1000.0, *, batch_s: float = 2.0, **more):
     return replace(statistics(CHAIN, rate=rate, window_s=10.0, **more), batch_s=batch_s)
 
 
-def visits(plan: str = "(((a b) c) d)", **more) -> float:
-    return plan_visits(parse_plan(plan), Estimates(CHAIN, known(**more)))
+def block_probes(plan: str = "(((a b) c) d)", **more) -> float:
+    return plan_block_probes(parse_plan(plan), Estimates(CHAIN, known(**more)))
 
 
 def test_dense_batches_find_something_in_every_block_of_every_state() -> None:
     blocks = 10 / 2 + 1
-    assert visits() == pytest.approx(TRACK + 3 * (2 * blocks + 1 + JOIN))
+    assert block_probes() == pytest.approx(TRACK + 3 * (2 * blocks + 1 + JOIN))
 
 
 def test_blocks_are_merged_beyond_a_number_and_are_no_more_than_batches() -> None:
-    assert visits(batch_s=0.01) == pytest.approx(TRACK + 3 * (2 * MOST_BLOCKS + 1 + JOIN))
+    assert block_probes(batch_s=0.01) == pytest.approx(TRACK + 3 * (2 * MOST_BLOCKS + 1 + JOIN))
     young = replace(known(), batches=2.0)
-    assert plan_visits(OLD, Estimates(CHAIN, young)) == pytest.approx(TRACK + 3 * (2 * 2 + 1 + JOIN))
+    assert plan_block_probes(OLD, Estimates(CHAIN, young)) == pytest.approx(TRACK + 3 * (2 * 2 + 1 + JOIN))
 
 
 def test_sparse_batches_find_little() -> None:
-    assert visits(rate=1.0, selectivity=0.001) < TRACK + 1
+    assert block_probes(rate=1.0, selectivity=0.001) < TRACK + 1
 
 
 def test_probing_without_states_visits_the_streams_again_and_again() -> None:
-    assert visits("[a b c d, b a c d, c b a d, d c b a]") == pytest.approx(TRACK + 4 * 3 * (6 + JOIN))
+    assert block_probes("[a b c d, b a c d, c b a d, d c b a]") == pytest.approx(TRACK + 4 * 3 * (6 + JOIN))
 
 
 def test_nothing_is_counted_where_the_length_of_a_batch_is_not_known() -> None:
-    assert visits(batch_s=0.0) == 0
+    assert block_probes(batch_s=0.0) == 0
 
 
 def migrations(**more):
@@ -75,26 +75,26 @@ def test_a_dearer_plan_put_off_is_a_gain_that_is_not_cut_to_nothing() -> None:
 
 
 def test_what_a_visit_costs_is_found_where_loads_differ() -> None:
-    true = UnitCosts(visit_s=2e-4)
+    true = UnitCosts(block_probe_s=2e-4)
     calibration = Calibration()
     for rows in (1e2, 1e4, 1e5) * 10:
-        work = Work(rows, 2 * rows, rows, visits=200.0)
+        work = Work(rows, 2 * rows, rows, block_probes=200.0)
         calibration = calibration.add(WorkObserved(work, work.seconds(true)))
-    assert calibration.unit_costs().visit_s == pytest.approx(true.visit_s, rel=0.05)
+    assert calibration.unit_costs().block_probe_s == pytest.approx(true.block_probe_s, rel=0.05)
 
 
 def test_noise_of_batches_that_are_all_alike_does_not_shift_cost_from_one_unit_to_another() -> None:
     calibration = Calibration()
     for number in range(40):
-        work = Work(4000.0 + number % 3, 3000.0 - number % 5, 2000.0 + number % 2, visits=60.0)
+        work = Work(4000.0 + number % 3, 3000.0 - number % 5, 2000.0 + number % 2, block_probes=60.0)
         calibration = calibration.add(
             WorkObserved(work, work.seconds(UnitCosts()) * (1.2 - 0.1 * (number % 5)))
         )
     found, usual = calibration.unit_costs(), UnitCosts()
-    for unit in ("probe_s", "pair_s", "insert_s", "visit_s"):
+    for unit in ("probe_s", "pair_s", "insert_s", "block_probe_s"):
         assert 0.7 < getattr(found, unit) / getattr(usual, unit) < 1.4
 
 
 def test_a_calibration_of_other_terms_starts_over() -> None:
     assert Calibration.from_json({"products": [1.0] * 9, "moments": [1.0] * 3}) == Calibration()
-    assert math.isclose(Calibration().unit_costs().visit_s, UnitCosts().visit_s)
+    assert math.isclose(Calibration().unit_costs().block_probe_s, UnitCosts().block_probe_s)
