@@ -33,7 +33,7 @@ from anabranch.engine.reports import SlotReport
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.engine.step import batch_loop
-from anabranch.engine.task import guest_rows, open_blocks
+from anabranch.engine.task import constants, guest_rows, open_blocks
 from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.parcel import Parcel
 from anabranch.engine.task.redirects import redirected, redirects_of
@@ -415,8 +415,9 @@ def scratch(name: str) -> Iterator[Path]:
 
 
 def forget_processes_memory() -> None:
-    """Drop what a new process would not have: open blocks, and what was put together from them."""
+    """Drop what a new process would not have: open blocks, constants, and what was put together from them."""
     open_blocks._opened.clear()
+    constants._known.clear()
     guest_rows._gathered.clear()
     forget_copies()
 
