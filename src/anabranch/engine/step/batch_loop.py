@@ -131,6 +131,8 @@ class BatchLoop:
         self._state, self._decisions = self._start()
         for query in catalog.queries:
             sinks[query.name].open(query.name, output_schema(query))
+        self._delivered = False
+        """Whether the sinks have heard of a step in this session."""
         self._in_doubt = False
         """Whether a step was about to be published and not all sinks are known to have its results.
 
@@ -293,6 +295,10 @@ class BatchLoop:
         check_room(migrations, self._state.plans, joins=joins, blocks=blocks, room=room)
         self._requests.migrate(migrations)
 
+    def next_task(self) -> SlotTask:
+        """What the slots of the next batch would be told now; nothing changes by it."""
+        return self._task(self.manifest.batch + 1 if self.manifest else 0, self._clock())
+
     def _task(
         self, batch: int, now_s: float, streams: Sequence[StreamState] | None = None, *, step: int = 0
     ) -> SlotTask:
@@ -396,7 +402,14 @@ class BatchLoop:
 
     def _deliver(self, manifest: Manifest) -> None:
         """Give the sinks the results of the newest step."""
-        give_results(manifest, self._catalog.queries, self._sinks, storage=self._storage)
+        give_results(
+            manifest,
+            self._catalog.queries,
+            self._sinks,
+            storage=self._storage,
+            everyone=not self._delivered,
+        )
+        self._delivered = True
         keep_dead_letters(self._storage, manifest)
         note_delivered(self._storage, manifest.key, self._parent)
 
