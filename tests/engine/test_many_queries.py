@@ -57,19 +57,19 @@ def test_a_track_looks_at_the_blocks_of_its_own_states(monkeypatch: pytest.Monke
     assert 0 < looks_at_blocks(MANY) < 1.5 * MANY / FEW * looks_at_blocks(FEW)
 
 
-def looks_to_plan_merges(monkeypatch: pytest.MonkeyPatch, states: int) -> int:
-    monkeypatch.setattr(task_plan, "bucket_lengths", lambda _: {f"s{i}": 10 for i in range(states)})
+def looks_to_plan_merges(states: int) -> int:
+    buckets = {f"s{i}": 10 for i in range(states)}
     blocks = [
         WatchedMeta(f"{i} {n}", f"s{i}", n, n, 0, 1, 1, "", 0, 0, 0, ((0, 1),))
         for i in range(states)
         for n in range(4)
     ]
     WatchedMeta.looks = 0
-    merges = task_plan._merges(blocks, (), Settings(max_blocks=2), ())
+    merges = task_plan._merges(blocks, buckets, Settings(max_blocks=2), ())
     assert len(merges) == states
     return WatchedMeta.looks
 
 
-def test_a_block_is_looked_at_for_the_merges_of_its_own_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    few, many = (looks_to_plan_merges(monkeypatch, states) for states in (FEW, MANY))
+def test_a_block_is_looked_at_for_the_merges_of_its_own_state() -> None:
+    few, many = (looks_to_plan_merges(states) for states in (FEW, MANY))
     assert 0 < many < 1.5 * MANY / FEW * few

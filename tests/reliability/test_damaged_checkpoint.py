@@ -68,18 +68,19 @@ def pristine() -> Iterator[Pristine]:
 
 
 def _needed(root: Path) -> tuple[str, ...]:
-    """Staged files of the newest manifest, the manifest, and blocks that the next batch will open."""
+    """Staged files of the newest manifest, it, its catalog, and blocks that the next batch will open."""
     shutil.copytree(root / "w", root / "look")
     run = CrashRun(root / "look", Tricks(random.Random(0)))
     try:
         manifest = run.loop.manifest
         assert manifest is not None
         live = {f"blocks/{b.name}" for b in run.loop._task(3, 0.0).blocks}
+        assert manifest.catalog_file is not None
         staged = {f"staged/{f.name}" for f in (*manifest.results, *manifest.dead_letters)}
     finally:
         run.close()
     assert len(live) > 3
-    return tuple(sorted(live | staged | {"manifests/0000000002.0000.json"}))
+    return tuple(sorted(live | staged | {"manifests/0000000002.0000.json", manifest.catalog_file.name}))
 
 
 def test_every_damage_is_named_and_no_wrong_row_comes_out(pristine: Pristine) -> None:
@@ -89,7 +90,7 @@ def test_every_damage_is_named_and_no_wrong_row_comes_out(pristine: Pristine) ->
         root = pristine.root / "damaged"
         shutil.rmtree(root, ignore_errors=True)
         shutil.copytree(pristine.root / "w", root)
-        folder = draw.choice(["blocks", "staged", "manifests"])
+        folder = draw.choice(["blocks", "staged", "manifests", "catalogs"])
         name = draw.choice([n for n in pristine.needed if n.startswith(folder)])
         # Without the newest manifest, the step before is whole: see the next test.
         kind = draw.choice([k for k in KINDS if (folder, k) != ("manifests", "delete")])
@@ -100,7 +101,7 @@ def test_every_damage_is_named_and_no_wrong_row_comes_out(pristine: Pristine) ->
         assert any(n in str(damage.value) for n in damaged), f"{what}: {damage.value}"
         found[name.partition("/")[0]] += 1
     print(dict(found))
-    assert set(found) == {"blocks", "manifests", "staged"}
+    assert set(found) == {"blocks", "manifests", "staged", "catalogs"}
     assert found.total() == SEEDS
 
 

@@ -33,7 +33,7 @@ from anabranch.engine.reports import SlotReport
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.engine.step import batch_loop
-from anabranch.engine.task import guest_rows, open_blocks
+from anabranch.engine.task import constants, guest_rows, open_blocks
 from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.parcel import Parcel
 from anabranch.engine.task.redirects import redirected, redirects_of
@@ -42,6 +42,7 @@ from anabranch.errors import AnabranchError
 from anabranch.language.flow import bind_query
 from anabranch.language.oracle.oracle_sql import oracle_sql, oracle_table
 from anabranch.plan.logical import Column, Query, Stream
+from anabranch.state import block_lists, side_file
 from anabranch.state.paths import DEAD_LETTERS
 from anabranch.state.storage import Storage, lease
 from anabranch.workloads.stream_files import START_US
@@ -415,8 +416,11 @@ def scratch(name: str) -> Iterator[Path]:
 
 
 def forget_processes_memory() -> None:
-    """Drop what a new process would not have: open blocks, and what was put together from them."""
+    """Drop what a new process would not have: open blocks, constants, and what was put together from them."""
     open_blocks._opened.clear()
+    constants._known.clear()
+    block_lists.read_list.cache_clear()
+    side_file.read_side_file.cache_clear()
     guest_rows._gathered.clear()
     forget_copies()
 

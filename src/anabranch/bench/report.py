@@ -13,6 +13,7 @@ from rich.table import Table
 from anabranch.bench.adapt import SITES, AdaptCost
 from anabranch.bench.adapt_loads import LoadResult
 from anabranch.bench.band import BandBench, DistanceBench
+from anabranch.bench.constants import ConstantsBench
 from anabranch.bench.empty import EmptyBatches
 from anabranch.bench.engine_run import WARM_UP_BATCHES, EngineRun, Skipped
 from anabranch.bench.join import JoinBench, JoinResult
@@ -257,7 +258,8 @@ def join_json(bench: JoinBench | WindowBench, results: Sequence[JoinResult]) -> 
 
 
 def plain_json(
-    name: str, result: WindowScale | EmptyBatches | StateMemory | AdaptCost | KernelBench | BandBench
+    name: str,
+    result: WindowScale | EmptyBatches | StateMemory | AdaptCost | KernelBench | BandBench | ConstantsBench,
 ) -> dict[str, Any]:
     """A measurement that is one dataclass, its ratio included."""
     found = {"bench": name, "machine": machine(), **dataclasses.asdict(result)}

@@ -249,6 +249,28 @@ def band(
         _write(json_file, plain_json("band", joined) | {"distance": measured})
 
 
+@bench.command()
+def constants(
+    queries: Annotated[int, typer.Option(help="Joins, each with filters of its own.", min=1)] = 1000,
+    rows: Annotated[int, typer.Option(help="Rows per stream and batch.", min=1)] = 2000,
+    batches: Annotated[int, typer.Option(help="Batches before it is measured.", min=1)] = 2,
+    json_file: JsonFile = None,
+    debug: Debug = False,
+) -> None:
+    """Measure what a batch of very many queries costs before a row is touched."""
+    with telling(debug=debug):
+        from anabranch.bench.constants import constants_table, run_constants
+        from anabranch.bench.report import plain_json
+
+        console = _console()
+        with console.status("Running …"), tempfile.TemporaryDirectory() as folder:
+            result = run_constants(Path(folder), queries=queries, rows=rows, batches=batches)
+        console.print(constants_table(result))
+        _write(json_file, plain_json("constants", result))
+        if queries <= 1000 and (broken := result.too_much()):
+            raise TooSlow("more than a thousand queries may take:\n" + "\n".join(broken))
+
+
 def _console() -> Console:
     """Wide enough for the tables."""
     console = Console()

@@ -111,6 +111,8 @@ class Progress(Mapping[str, Any]):
         By phase: `plan`, `execute`, `commit`, `publish`, and `triggerExecution` for all of them.
     critical_path_ms
         What the busiest site took.
+    queries
+        By name; of more than a hundred queries, those with results, rows that wait, or a failure.
     slot_ms
         Phases of the slot that took longest.
     replayed

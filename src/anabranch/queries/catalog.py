@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import xxhash
@@ -12,7 +12,7 @@ from anabranch.errors import StateError
 from anabranch.operators.group.final_rows import Emission
 from anabranch.plan.aggregate import NEED_ROWS, aggregate_column, is_bound
 from anabranch.plan.explain import explain
-from anabranch.plan.inputs import Layout, layout_of
+from anabranch.plan.inputs import Layout, RoutedQuery, layout_of
 from anabranch.plan.local_plan import LocalPlan, compile_plan
 from anabranch.plan.logical import (
     AGGREGATES_ALIAS,
@@ -23,7 +23,7 @@ from anabranch.plan.logical import (
     Stream,
     column_name,
 )
-from anabranch.plan.tree import default_plan
+from anabranch.plan.tree import Plan, default_plan, parse_plan
 from anabranch.state import Manifest, QueryState, QueryStatus
 
 
@@ -39,6 +39,8 @@ class Catalog:
     """The plan of every query, where no site has one of its own."""
     sources_by_name: bool = False
     """Whether Spark tells the sources apart by name; else by position."""
+    content: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What the next session will compare itself with; it stays when queries emit or fail."""
 
     @property
     def sources(self) -> list[str]:
@@ -60,6 +62,8 @@ class Catalog:
 
     def with_failures(self, failures: Mapping[str, str]) -> Catalog:
         """This catalog with queries ended, each with its reason."""
+        if not failures:
+            return self
         states = tuple(
             replace(s, status=QueryStatus.FAILED, failure=failures[s.name]) if s.name in failures else s
             for s in self.states
@@ -82,6 +86,8 @@ class Catalog:
         waiting
             By query how many rows more, or less, wait to become final.
         """
+        if not emissions:
+            return self
         done = {name: emission.after() for name, emission in emissions.items()}
         states = tuple(
             replace(
@@ -97,11 +103,16 @@ class Catalog:
         return replace(self, states=states)
 
     def to_json(self) -> dict[str, Any]:
-        """What the next session will compare itself with."""
+        """Make `content`."""
+        states = {state.name: state for state in self.states}
+        plans = {plan.query.name: str(plan.plan) for plan in self.plans}
         return {
             "streams": {s.name: _stream_json(s) for s in self.streams},
             "queries": {
                 r.query.name: {
+                    "fingerprint": states[r.query.name].fingerprint,
+                    "since": states[r.query.name].since,
+                    "plan": plans[r.query.name],
                     "text": r.query.text,
                     "fields": _fields(r.query),
                     "stations": r.tree is not None,
@@ -152,8 +163,18 @@ def reconcile(
     }
     at_stations = {query.name: as_began.get(query.name, stations) for query in queries}
     layout = layout_of(queries, {state.name: state.since for state in states}, at_stations)
-    plans = tuple(compile_plan(layout, routed, default_plan(routed.graph)) for routed in layout.queries)
-    return Catalog(tuple(streams), tuple(queries), tuple(states), layout, plans, sources_by_name)
+    plans = tuple(
+        compile_plan(layout, routed, _default_plan(routed, remembered.get("queries", {}) if known else {}))
+        for routed in layout.queries
+    )
+    catalog = Catalog(tuple(streams), tuple(queries), tuple(states), layout, plans, sources_by_name)
+    return replace(catalog, content=catalog.to_json())
+
+
+def _default_plan(routed: RoutedQuery, remembered: Mapping[str, Any]) -> Plan:
+    """The plan of sites that have none of their own: manifests do not name it, so that it must stay."""
+    before = remembered.get(routed.query.name, {}).get("plan")
+    return default_plan(routed.graph) if before is None else parse_plan(before)
 
 
 def explain_query(catalog: Catalog, name: str, *, sites: int) -> str:

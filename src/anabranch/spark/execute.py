@@ -31,7 +31,7 @@ def execute_on_spark(rows: DataFrame, task: SlotTask) -> Sequence[SlotReport]:
         # Not at ingest: Spark does not number the rows of a stream, only those of a micro-batch.
         rows = rows.withColumn(SEQUENCE, F.monotonically_increasing_id())
     redirects = redirects_of(task.layout, task.wire, task.router, task.batch)
-    parcels = route(rows, redirects, task.slot_map()).mapInArrow(_first_hop(task), _PARCELS)
+    parcels = route(rows, redirects, task.slot_map()).mapInArrow(first_hop(task), _PARCELS)
     for hop in range(1, task.hops):
         parcels = parcels.repartitionById(task.slots, F.col("slot")).mapInArrow(
             _later_hop(task, hop), _PARCELS
@@ -42,7 +42,9 @@ def execute_on_spark(rows: DataFrame, task: SlotTask) -> Sequence[SlotReport]:
     return reports
 
 
-def _first_hop(task: SlotTask) -> _Function:
+def first_hop(task: SlotTask) -> _Function:
+    """What Spark runs for every slot."""
+
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from _in_task(lambda slot, attempt: run_first_hop(task, slot, batches, attempt=attempt))
 

@@ -18,6 +18,8 @@ class FunctionSink:
     The id is the number of the committed step, so that a function may skip ids that it has seen.
     """
 
+    only_rows = True
+
     def __init__(self, spark: SparkSession, function: Callable[[DataFrame, int], Any]) -> None:
         self._spark = spark
         self._function = function

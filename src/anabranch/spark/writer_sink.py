@@ -19,6 +19,8 @@ FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "xml")
 class WriterSink:
     """Any format that Spark can append to; at least once, as the format allows."""
 
+    only_rows = True
+
     def __init__(self, spark: SparkSession, kind: str, path: str | None, options: dict[str, str]) -> None:
         self._spark = spark
         self._format = kind

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from anabranch.state.fence import highest_epoch
 from anabranch.state.manifest import Manifest, ManifestKey
 from anabranch.state.manifest_log import key_of, load, manifest_keys, manifest_name
-from anabranch.state.paths import BLOCKS, EPOCHS, MANIFESTS, STAGED, TEMPORARY
+from anabranch.state.paths import BLOCKS, CATALOGS, EPOCHS, LISTS, MANIFESTS, STAGED, TEMPORARY
 from anabranch.state.stamp import stamp_of
 from anabranch.state.storage import FileInfo, Storage
 
@@ -21,6 +21,7 @@ class Garbage:
     manifests: int = 0
     blocks: int = 0
     staged: int = 0
+    side_files: int = 0
     temporary: int = 0
     bytes: int = 0
 
@@ -57,7 +58,7 @@ def find_orphans(storage: Storage, retained: Sequence[ManifestKey]) -> list[File
     manifests = [load(storage, key.batch, key.step) for key in retained]
     named = set().union(*(manifest.file_names() for manifest in manifests))
     last = max(manifests, key=lambda manifest: manifest.key)
-    files = [file for folder in (BLOCKS, STAGED) for file in storage.scan(folder)]
+    files = [file for folder in (BLOCKS, STAGED, CATALOGS, LISTS) for file in storage.scan(folder)]
     orphans = [file for file in files if file.name not in named and _is_past(file.name, last)]
     return orphans + [file for file in storage.scan(TEMPORARY) if _is_left_over(file.name, last)]
 
@@ -93,6 +94,7 @@ def _summary(obsolete: Sequence[ManifestKey], orphans: Sequence[FileInfo]) -> Ga
         manifests=len(obsolete),
         blocks=kinds[BLOCKS],
         staged=kinds[STAGED],
+        side_files=kinds[CATALOGS] + kinds[LISTS],
         temporary=kinds[TEMPORARY],
         bytes=sum(file.bytes for file in orphans),
     )

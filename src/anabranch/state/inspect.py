@@ -12,7 +12,7 @@ from anabranch.state.fence import highest_epoch
 from anabranch.state.garbage import find_orphans
 from anabranch.state.manifest import Manifest, ResultFile
 from anabranch.state.manifest_log import manifest_keys, newest, verify_chain
-from anabranch.state.paths import BLOCKS, STAGED
+from anabranch.state.paths import BLOCKS, CATALOGS, LISTS, STAGED
 from anabranch.state.storage import Storage
 
 Json = dict[str, Any]
@@ -117,7 +117,7 @@ def _describe_files(files: Iterable[ResultFile]) -> Json:
 
 def _missing(storage: Storage, manifest: Manifest) -> list[str]:
     """Return the names of files that the manifest needs and the checkpoint does not have."""
-    present = {*storage.list(BLOCKS), *storage.list(STAGED)}
+    present = {name for folder in (BLOCKS, STAGED, CATALOGS, LISTS) for name in storage.list(folder)}
     return sorted(manifest.file_names() - present)
 
 

@@ -8,9 +8,12 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from anabranch.state.block import BlockMeta
+from anabranch.state.block_lists import BlockList
 from anabranch.state.paths import BLOCKS, STAGED
+from anabranch.state.side_file import SideFile
+from anabranch.state.stamp import Stamp
 
-VERSION = 4
+VERSION = 5
 NO_PARENT = ""
 
 
@@ -98,8 +101,13 @@ class Manifest:
         Site of every partition.
     tracks
         Which plans work on which partitions, as JSON (`adapt.tracks`).
+    lists
+        Lists that have most of the blocks, where there are very many.
     catalog, controller
-        JSON objects of the runtime and the controller; not looked into here.
+        JSON objects of the runtime and the controller; not looked into here, but that `catalog["queries"]`
+        has `fingerprint` and `since` of every query, so that a manifest tells only of queries that differ.
+    catalog_file, results_file
+        Where the catalog lies, and the results, if they are not in the manifest itself.
     results, dead_letters
         Files staged in this step. Both are published by linking: a staged file is removed
         when no retained manifest names it.
@@ -127,6 +135,9 @@ class Manifest:
     dead_letters: tuple[ResultFile, ...] = ()
     controller: Mapping[str, Any] = field(default_factory=dict)
     version: int = VERSION
+    lists: tuple[BlockList, ...] = ()
+    catalog_file: SideFile | None = None
+    results_file: SideFile | None = None
 
     @property
     def key(self) -> ManifestKey:
@@ -137,4 +148,14 @@ class Manifest:
         """Return the names, relative to the checkpoint, of all files this manifest needs."""
         blocks = {f"{BLOCKS}/{block.name}" for block in self.blocks}
         staged = {f"{STAGED}/{file.name}" for file in (*self.results, *self.dead_letters)}
-        return blocks | staged
+        return blocks | staged | {file.name for file in self.side_files()}
+
+    def side_files(self) -> tuple[SideFile, ...]:
+        """Parts of this manifest that lie in files of their own."""
+        files = (self.catalog_file, self.results_file, *(known.file for known in self.lists))
+        return tuple(file for file in files if file is not None)
+
+    @property
+    def stamp(self) -> Stamp:
+        """What names of files have in them that this step has written."""
+        return Stamp(self.epoch, self.batch, self.step)

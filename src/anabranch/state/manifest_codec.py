@@ -11,13 +11,13 @@ and the file is still plain JSON for people and for `jq`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
 import xxhash
 
-from anabranch.state.block import BlockMeta
+from anabranch.state.block_lists import BlockList, Listed, block_from_row, block_to_row, listed
 from anabranch.state.errors import CorruptionError, UnsupportedVersionError
 from anabranch.state.manifest import (
     VERSION,
@@ -27,6 +27,7 @@ from anabranch.state.manifest import (
     ResultFile,
     StreamState,
 )
+from anabranch.state.side_file import SideFile
 
 _HEAD = b'{"checksum":"'
 _DIGITS = 32
@@ -39,19 +40,28 @@ _ADVICE = (
 T = TypeVar("T")
 
 
+ReadFile = Callable[[SideFile], Any]
+"""Reads the content of a side file, checked."""
+ReadList = Callable[[SideFile], BlockList]
+
+
 def encode(manifest: Manifest) -> bytes:
     """Return the file content of a manifest; equal manifests give equal bytes."""
+    blocks = listed(manifest.blocks, manifest.lists)
     content = {
         "version": manifest.version,
         **{name: getattr(manifest, name) for name in _SCALARS},
         "streams": _rows(manifest.streams),
-        "queries": _rows(manifest.queries),
+        "queries": _rows(_beside(manifest)),
         "partition_map": manifest.partition_map,
         "tracks": manifest.tracks,
-        "blocks": [_block_row(block) for block in manifest.blocks],
-        "results": _rows(manifest.results),
+        "lists": [[known.file.name, known.file.digest, bits] for known, bits in blocks.lists],
+        "blocks": [block_to_row(block) for block in blocks.loose],
+        "results": _rows(manifest.results) if manifest.results_file is None else [],
+        "results_file": _file_row(manifest.results_file),
         "dead_letters": _rows(manifest.dead_letters),
-        "catalog": manifest.catalog,
+        "catalog": manifest.catalog if manifest.catalog_file is None else {},
+        "catalog_file": _file_row(manifest.catalog_file),
         "controller": manifest.controller,
     }
     text = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
@@ -59,8 +69,16 @@ def encode(manifest: Manifest) -> bytes:
     return _HEAD + xxhash.xxh3_128_hexdigest(body).encode("ascii") + body
 
 
-def decode(data: bytes, *, file: str) -> Manifest:
-    """Return the manifest in `data`, the content of `file`, after verifying it."""
+def decode(
+    data: bytes, *, file: str, read_file: ReadFile | None = None, read_list: ReadList | None = None
+) -> Manifest:
+    """Return the manifest in `data`, the content of `file`, after verifying it.
+
+    Parameters
+    ----------
+    read_file, read_list
+        Read side files; a manifest that names some cannot be read without.
+    """
     stored_digest(data, file=file)
     content = json.loads(data)
     del content["checksum"]
@@ -71,7 +89,7 @@ def decode(data: bytes, *, file: str) -> Manifest:
             "continue with the version that wrote the checkpoint"
         )
     try:
-        return _manifest(content)
+        return _manifest(content, read_file or _refuse, read_list or _refuse)
     except (KeyError, TypeError, ValueError) as error:
         # Not damage, the checksum agrees: somebody wrote other fields under our version number.
         raise CorruptionError(
@@ -100,7 +118,6 @@ _SCALARS = (
     *("batch", "step", "number", "parent", "epoch", "attempt"),
     *("offsets", "source_id", "committed_at", "sites"),
 )
-_BLOCK_FIELDS = tuple(f.name for f in fields(BlockMeta) if f.name != "partitions")
 
 
 def _rows(items: Iterable[Any]) -> list[list[Any]]:
@@ -108,43 +125,56 @@ def _rows(items: Iterable[Any]) -> list[list[Any]]:
     return [[getattr(item, f.name) for f in fields(item)] for item in items]
 
 
-def _block_row(block: BlockMeta) -> list[Any]:
-    row: list[Any] = [getattr(block, name) for name in _BLOCK_FIELDS]
-    row.append(_encode_partitions(block.partitions))
-    return row
+def _beside(manifest: Manifest) -> list[QueryState]:
+    """Queries that are not as a catalog of its own tells of them."""
+    if manifest.catalog_file is None:
+        return list(manifest.queries)
+    base = query_states(manifest.catalog)
+    return [state for state in manifest.queries if base.get(state.name) != state]
 
 
-def _encode_partitions(partitions: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Turn (partition, rows) pairs into runs [first partition, rows, rows, …].
-
-    >>> _encode_partitions(((4, 100), (5, 90), (9, 80)))
-    [[4, 100, 90], [9, 80]]
-    """
-    runs: list[list[int]] = []
-    expected = None
-    for partition, rows in partitions:
-        if partition != expected:
-            run = [partition]
-            runs.append(run)
-        run.append(rows)
-        expected = partition + 1
-    return runs
+def query_states(catalog: Mapping[str, Any]) -> dict[str, QueryState]:
+    """The queries of a catalog as they begin."""
+    queries = catalog.get("queries", {})
+    return {name: QueryState(name, q["fingerprint"], q["since"]) for name, q in queries.items()}
 
 
-def _decode_partitions(runs: list[list[int]]) -> tuple[tuple[int, int], ...]:
-    return tuple(pair for first, *rows in runs for pair in enumerate(rows, first))
+def _file_row(file: SideFile | None) -> list[str] | None:
+    return None if file is None else [file.name, file.digest]
 
 
-def _manifest(content: dict[str, Any]) -> Manifest:
+def _file(row: Sequence[str] | None) -> SideFile | None:
+    if row is None:
+        return None
+    name, digest = row
+    return SideFile(name, digest)
+
+
+def _refuse(file: SideFile) -> Any:
+    raise ValueError(f"{file.name} is needed")
+
+
+def _manifest(content: dict[str, Any], read_file: ReadFile, read_list: ReadList) -> Manifest:
     given = {name: content.pop(name) for name in ("version", *_SCALARS, "catalog", "controller", "tracks")}
+    catalog_file, results_file = (_file(content.pop(f"{name}_file")) for name in ("catalog", "results"))
+    queries = _items(_query, content.pop("queries"))
+    if catalog_file is not None:
+        given["catalog"] = read_file(catalog_file)
+        queries = tuple((query_states(given["catalog"]) | {q.name: q for q in queries}).values())
+    results = content.pop("results")
+    lists = [(read_list(SideFile(*row)), bits) for *row, bits in content.pop("lists")]
+    blocks = Listed(tuple(lists), _items(block_from_row, [[row] for row in content.pop("blocks")]))
     manifest = Manifest(
         **given,
         streams=_items(StreamState, content.pop("streams")),
-        queries=_items(_query, content.pop("queries")),
+        queries=queries,
         partition_map=tuple(content.pop("partition_map")),
-        blocks=_items(_block, content.pop("blocks")),
-        results=_items(ResultFile, content.pop("results")),
+        blocks=blocks.blocks(),
+        lists=tuple(known for known, _ in lists),
+        results=_items(ResultFile, results if results_file is None else read_file(results_file)),
         dead_letters=_items(ResultFile, content.pop("dead_letters")),
+        catalog_file=catalog_file,
+        results_file=results_file,
     )
     if content:
         raise ValueError(f"unknown fields {sorted(content)}")
@@ -167,9 +197,3 @@ def _query(
 ) -> QueryState:
     pairs = tuple((partition, time) for partition, time in ahead)
     return QueryState(name, fingerprint, since, QueryStatus(status), failure, emitted_us, pairs, waiting)
-
-
-def _block(*row: Any) -> BlockMeta:
-    *known, runs = row
-    named = dict(zip(_BLOCK_FIELDS, known, strict=True))
-    return BlockMeta(**named, partitions=_decode_partitions(runs))

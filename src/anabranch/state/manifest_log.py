@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from functools import partial
 
+from anabranch.state.block_lists import read_list
 from anabranch.state.errors import CorruptionError, FencedError, ManifestConflict
 from anabranch.state.fence import highest_epoch
 from anabranch.state.manifest import NO_PARENT, Manifest, ManifestKey
 from anabranch.state.manifest_codec import decode, encode, stored_digest
 from anabranch.state.paths import MANIFESTS
+from anabranch.state.side_file import read_side_file, write_side_files
 from anabranch.state.storage import Storage
 
 _FILE = re.compile(rf"{MANIFESTS}/(\d{{10}})\.(\d{{4,}})\.json\Z")
@@ -59,6 +63,7 @@ def publish(storage: Storage, manifest: Manifest) -> str:
     if manifest.key not in keys:
         _check_epoch(storage, manifest)
         _check_continues(storage, manifest, keys)
+        write_side_files(storage, manifest.side_files(), manifest.stamp)
     storage.put_if_absent(name, data)
     # Read back in every case: whoever was first, what counts is what is there now.
     return _check_ours(storage.read(name), data, manifest)
@@ -124,7 +129,9 @@ def verify_chain(storage: Storage) -> int:
 def _load(storage: Storage, key: ManifestKey) -> tuple[Manifest, str]:
     name = manifest_name(key)
     data = storage.read(name)
-    manifest = decode(data, file=name)
+    manifest = decode(
+        data, file=name, read_file=partial(read_side_file, storage), read_list=partial(read_list, storage)
+    )
     if manifest.key != key:
         raise _broken(name, _words(key), _words(manifest.key))
     return manifest, stored_digest(data, file=name)
@@ -176,9 +183,9 @@ def _check_ours(stored: bytes, data: bytes, manifest: Manifest) -> str:
     digest = stored_digest(stored, file=name)
     if stored == data:
         return digest
-    other = decode(stored, file=name)
+    other = json.loads(stored)
     raise ManifestConflict(
-        f"{name} was committed by attempt {other.attempt!r} of writer epoch {other.epoch}, "
+        f"{name} was committed by attempt {other['attempt']!r} of writer epoch {other['epoch']}, "
         f"this is attempt {manifest.attempt!r} of epoch {manifest.epoch}, with other content. "
         "Another session committed first: stop this one, or start again from the newest manifest"
     )

@@ -5,16 +5,19 @@
     lock                          held by the live session, names its holder; in an object store leases/…
     epochs/00000007               one empty claim per session that ever wrote
     manifests/0000000012.0000.json
+    catalogs/…                    streams and queries, named by manifests
+    lists/…                       blocks and results of a step that has very many, named by manifests
     blocks/…                      state, named by manifests
     staged/…                      results and dead letters before they are published
     dead_letters/…                refused rows, readable as one table
     tmp/…                         files on their way to their final name; not in an object store
+    constants/…                   what the slots of all steps are told, for the workers of one session
     delivered/…                   names the last manifest whose results the sinks have taken
     events.jsonl                  what was decided, and why, for people and tools
     progress.jsonl                what every step did
     *.older.jsonl                 the same, from before; in an object store one log in pieces
 
-Files in blocks/ and staged/ have a stamp in their names (`stamp`).
+Files in blocks/, staged/, catalogs/ and lists/ have a stamp in their names (`stamp`).
 """
 
 from __future__ import annotations
@@ -29,11 +32,14 @@ LOCK = "lock"
 LEASES = "leases"
 EPOCHS = "epochs"
 MANIFESTS = "manifests"
+CATALOGS = "catalogs"
+LISTS = "lists"
 BLOCKS = "blocks"
 STAGED = "staged"
 DEAD_LETTERS = "dead_letters"
 TEMPORARY = "tmp"
 DELIVERED = "delivered"
+CONSTANTS = "constants"
 
 # No leading dot: that excludes "..", hidden files and what editors and NFS leave behind.
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=+-]{0,199}\Z")

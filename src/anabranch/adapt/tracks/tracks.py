@@ -217,6 +217,11 @@ class Tracks:
             self.transfers,
         )
 
+    def beside(self, defaults: Mapping[str, str]) -> Tracks:
+        """These tracks without the plans that `for_queries` would put in again: what is worth telling."""
+        plans = {q: mine for q, mine in self.plans.items() if set(mine) != {defaults.get(q)}}
+        return replace(self, plans=plans)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "plans": {q: list(plans) for q, plans in self.plans.items()},

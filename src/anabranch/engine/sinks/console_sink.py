@@ -15,6 +15,8 @@ from anabranch.engine.sinks.sink import ResultBatch
 class ConsoleSink:
     """The first rows of every batch on standard output."""
 
+    only_rows = True
+
     def __init__(self, rows: int = 20) -> None:
         self._rows = rows
 

@@ -12,6 +12,8 @@ from anabranch.errors import SinkError
 class MemorySink:
     """Results kept in the driver, for tests and notebooks."""
 
+    only_rows = True
+
     def __init__(self) -> None:
         self._schema: pa.Schema | None = None
         self._batches: dict[tuple[int, int], pa.Table] = {}

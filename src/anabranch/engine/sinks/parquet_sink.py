@@ -22,6 +22,8 @@ from anabranch.state.storage.local_files import make_folder, sync_folder, write_
 class ParquetSink:
     """A directory of parquet files, each result exactly once."""
 
+    only_rows = True
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = local_path(path, what="parquet sink")
         self._compared: set[str] = set()

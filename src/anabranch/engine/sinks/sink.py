@@ -40,6 +40,9 @@ class ResultBatch:
 class Sink(Protocol):
     """Where the results of a query go; any object with these two methods will do.
 
+    It is told of every step, also of one without results; with an attribute `only_rows = True`, after the
+    first step of a session, only of steps that have some.
+
     Examples
     --------
     >>> class Count:

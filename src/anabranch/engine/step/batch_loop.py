@@ -29,11 +29,19 @@ from anabranch.engine.step.finality import pending_rows, results_due, with_input
 from anabranch.engine.step.hop_reports import critical_path_s, merged_hops
 from anabranch.engine.step.late_rows import late_events
 from anabranch.engine.step.phase_times import Laps
+from anabranch.engine.step.side_files import catalog_file, results_file
 from anabranch.engine.step.step_outcome import StepOutcome, blocks_after, catalog_after, elapsed_s, renamed
 from anabranch.engine.step.task_plan import plan_task
 from anabranch.engine.step.watermarks import advance, idle_events, unit_events
 from anabranch.engine.task.admission import is_waiting
-from anabranch.engine.task.site_work import TrackCompiler, is_over
+from anabranch.engine.task.constants import (
+    Compiled,
+    Constants,
+    ConstantsFile,
+    forget_constants,
+    keep_constants,
+)
+from anabranch.engine.task.site_work import is_over
 from anabranch.engine.task.slot_task import SlotTask
 from anabranch.engine.task.staging import keep_dead_letters, output_schema, verify_staged
 from anabranch.engine.task.wire import Wire, wire_of
@@ -41,6 +49,7 @@ from anabranch.errors import StateError
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.queries.catalog import Catalog
 from anabranch.state import NO_PARENT, Manifest, Stamp, Storage, StreamState, digest, publish, recover
+from anabranch.state.block_lists import listed, with_new_list
 from anabranch.state.fence import Fence
 from anabranch.state.garbage import collect_garbage
 
@@ -112,14 +121,18 @@ class BatchLoop:
         self.manifest = recover(storage)
         self._parent = digest(self.manifest) if self.manifest else NO_PARENT
         self.layout = catalog.layout
-        self._compiler = TrackCompiler(self.layout, catalog.plans)
-        self._observation = Observation(catalog, self._compiler, is_over)
+        self.wire: Wire = wire_of(self.layout.inputs)
+        self._compiled = Compiled(_constants(catalog, self.wire))
+        self._constants: ConstantsFile | None = None
+        """Where workers find the constants; None before the first task."""
+        self._observation = Observation(catalog, self._compiled.compiler, is_over)
         self._requests = Requests(settings)
         self._decider: Decider = decider or AdaptiveDecider()
         self._state, self._decisions = self._start()
-        self.wire: Wire = wire_of(self.layout.inputs)
         for query in catalog.queries:
             sinks[query.name].open(query.name, output_schema(query))
+        self._delivered = False
+        """Whether the sinks have heard of a step in this session."""
         self._in_doubt = False
         """Whether a step was about to be published and not all sinks are known to have its results.
 
@@ -234,6 +247,7 @@ class BatchLoop:
         self._deliver(outcome.manifest)
         if outcome.manifest.number % COLLECT_EVERY == 0:
             collect_garbage(self._storage, keep=self._requests.settings.keep_manifests)
+            forget_constants(self._storage, task.constants)
         laps.mark("publish")
         self._in_doubt = False
         return BatchSummary(
@@ -281,21 +295,28 @@ class BatchLoop:
         check_room(migrations, self._state.plans, joins=joins, blocks=blocks, room=room)
         self._requests.migrate(migrations)
 
+    def next_task(self) -> SlotTask:
+        """What the slots of the next batch would be told now; nothing changes by it."""
+        return self._task(self.manifest.batch + 1 if self.manifest else 0, self._clock())
+
     def _task(
         self, batch: int, now_s: float, streams: Sequence[StreamState] | None = None, *, step: int = 0
     ) -> SlotTask:
         known = {s.name: s.watermark for s in (self._streams if streams is None else streams)}
+        stamp = Stamp(self._fence.epoch, batch, step)
+        if self._constants is None:
+            self._constants = keep_constants(self._storage, self._compiled, stamp)
         return plan_task(
             batch,
             storage=self._storage,
-            stamp=Stamp(self._fence.epoch, batch, step),
+            stamp=stamp,
+            constants=(self._compiled, self._constants),
             catalog=self._catalog,
-            wire=self.wire,
             settings=self._requests.settings,
             partition_map=self.partition_map,
-            tracks=self.tracks,
-            work=self._compiler.work(self.tracks, self.partition_map, self._catalog.failed()),
+            tracks=self.tracks.beside(self._compiled.defaults),
             stored=self.manifest.blocks if self.manifest else (),
+            lists=self.manifest.lists if self.manifest else (),
             watermarks={s.name: known.get(s.name) for s in self._catalog.streams},
             admission=self._decisions.admission,
             look=self._state.plans.look(batch),
@@ -336,6 +357,11 @@ class BatchLoop:
             seconds=(elapsed_s(known, streams), wall_s),
         )
         state, decisions = self._decider.decide(self._state, observed)
+        stamp = task.stamp
+        lists = self.manifest.lists if self.manifest else ()
+        kept = with_new_list(listed(renamed(blocks, decisions.renames), lists), stamp)
+        results = tuple(f for r in reports for f in r.results if f.query not in failures)
+        content, file = catalog_file(catalog, self.manifest, stamp)
         manifest = Manifest(
             batch=task.batch,
             step=step,
@@ -347,13 +373,16 @@ class BatchLoop:
             source_id=source_id,
             committed_at=self._clock(),
             streams=streams,
-            blocks=renamed(blocks, decisions.renames),
+            blocks=kept.blocks(),
+            lists=tuple(known for known, _ in kept.lists),
             partition_map=decisions.partition_map.site_of_partition,
             sites=decisions.partition_map.sites,
-            tracks=decisions.tracks.to_json(),
+            tracks=decisions.tracks.beside(self._compiled.defaults).to_json(),
             queries=catalog.states,
-            catalog=catalog.to_json(),
-            results=tuple(f for r in reports for f in r.results if f.query not in failures),
+            catalog=content,
+            catalog_file=file,
+            results=results,
+            results_file=results_file(results, stamp),
             dead_letters=tuple(f for r in reports for f in r.dead_letters),
             controller=state.to_json(),
         )
@@ -373,6 +402,19 @@ class BatchLoop:
 
     def _deliver(self, manifest: Manifest) -> None:
         """Give the sinks the results of the newest step."""
-        give_results(manifest, self._catalog.queries, self._sinks, storage=self._storage)
+        give_results(
+            manifest,
+            self._catalog.queries,
+            self._sinks,
+            storage=self._storage,
+            everyone=not self._delivered,
+        )
+        self._delivered = True
         keep_dead_letters(self._storage, manifest)
         note_delivered(self._storage, manifest.key, self._parent)
+
+
+def _constants(catalog: Catalog, wire: Wire) -> Constants:
+    streams = catalog.streams
+    times = {s.name: s.time for s in streams}
+    return Constants(catalog.layout, wire, tuple(s.name for s in streams), times, catalog.plans)

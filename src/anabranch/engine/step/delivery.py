@@ -19,15 +19,29 @@ from anabranch.state.storage import Storage
 
 
 def give_results(
-    manifest: Manifest, queries: Iterable[Query], sinks: Mapping[str, Sink], *, storage: Storage
+    manifest: Manifest,
+    queries: Iterable[Query],
+    sinks: Mapping[str, Sink],
+    *,
+    storage: Storage,
+    everyone: bool = True,
 ) -> None:
-    """Give every sink the results of a step, if only to say that there are none."""
+    """Give every sink the results of a step, if only to say that there are none.
+
+    Parameters
+    ----------
+    everyone
+        Also sinks that do not want to hear of a step without results (`only_rows`), of which there may be
+        thousands: at the start of a session they compare what they have with the checkpoint.
+    """
     files: dict[str, list[StagedFile]] = {}
     for file in manifest.results:
         files.setdefault(file.query, []).append(StagedFile(storage, file))
     storage.need_local(f"{STAGED}/{file.name}" for file in manifest.results)
     for query in queries:
         mine = tuple(files.get(query.name, ()))
+        if not mine and not everyone and getattr(sinks[query.name], "only_rows", False):
+            continue
         where = manifest.batch, manifest.step, manifest.number
         sinks[query.name].publish(ResultBatch(query.name, *where, output_schema(query), mine))
 

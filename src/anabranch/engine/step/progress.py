@@ -10,6 +10,9 @@ from anabranch.engine.reports import SiteReport
 from anabranch.engine.step.batch_loop import BatchSummary
 from anabranch.engine.task.admission import is_waiting
 
+ALL_QUERIES = 100
+"""Sessions with more queries tell only of those that have something to tell."""
+
 
 def progress_of(summary: BatchSummary, *, rows_before: int) -> Progress:
     """Describe a step.
@@ -60,10 +63,10 @@ def _queries(summary: BatchSummary) -> dict[str, QueryProgress]:
     emitted = Counter[str]()
     for file in summary.manifest.results:
         emitted[file.query] += file.rows
-    return {
-        q.name: QueryProgress(str(q.status), emitted[q.name], q.waiting, q.failure or None)
-        for q in summary.manifest.queries
-    }
+    told = summary.manifest.queries
+    if len(told) > ALL_QUERIES:
+        told = tuple(q for q in told if q.name in emitted or q.waiting or q.failure)
+    return {q.name: QueryProgress(str(q.status), emitted[q.name], q.waiting, q.failure or None) for q in told}
 
 
 def _state(summary: BatchSummary) -> StateProgress:

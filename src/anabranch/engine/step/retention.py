@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from anabranch.operators.operator import KeptState, kept_states
 from anabranch.plan.local_plan import LocalPlan
@@ -19,9 +20,42 @@ def states_of(plans: Iterable[LocalPlan]) -> set[str]:
     return {kept.state for plan in plans for kept in kept_states(plan)}
 
 
+@dataclass(frozen=True, slots=True)
+class KeptStates:
+    """The states of a set of plans, and how they are read.
+
+    Thousands of queries read their states in a few ways, which alone are looked at in every batch.
+    """
+
+    uses: tuple[KeptState, ...]
+    """The ways, each once."""
+    ways: Mapping[str, tuple[int, ...]]
+    """Which of them, by state."""
+    buckets: Mapping[str, int | None]
+    """By state the length of its time buckets; None where nothing ever expires."""
+
+    @classmethod
+    def of(cls, plans: Iterable[LocalPlan]) -> KeptStates:
+        numbers: dict[KeptState, int] = {}
+        ways: dict[str, list[int]] = {}
+        for plan in plans:
+            for kept in kept_states(plan):
+                number = numbers.setdefault(replace(kept, state=""), len(numbers))  # type: ignore[type-var]
+                mine = ways.setdefault(kept.state, [])
+                if number not in mine:
+                    mine.append(number)
+        uses = tuple(numbers)
+        windows = {state: max(uses[i].window_us for i in mine) for state, mine in ways.items()}
+        buckets = {
+            state: None if window >= UNBOUNDED_US else max(1, window // BUCKETS_PER_WINDOW)
+            for state, window in windows.items()
+        }
+        return cls(uses, {state: tuple(mine) for state, mine in ways.items()}, buckets)
+
+
 def live_blocks(
     blocks: Sequence[BlockMeta],
-    plans: Sequence[LocalPlan],
+    kept: KeptStates,
     watermarks: Mapping[str, int | None],
     emitted: Mapping[str, int],
 ) -> tuple[BlockMeta, ...]:
@@ -34,31 +68,13 @@ def live_blocks(
     emitted
         By query that emits rows once they are final: the time up to which it has.
     """
-    horizons = horizons_of(plans, watermarks, emitted)
+    horizons = horizons_of(kept, watermarks, emitted)
     return tuple(b for b in blocks if not may_drop(b, horizons.get(b.state, DROP_ALL)))
 
 
 def horizons_of(
-    plans: Sequence[LocalPlan], watermarks: Mapping[str, int | None], emitted: Mapping[str, int]
+    kept: KeptStates, watermarks: Mapping[str, int | None], emitted: Mapping[str, int]
 ) -> dict[str, int]:
     """Per state the time or deadline below which rows are out of reach of every plan."""
-    return {
-        state: min(use.horizon(watermarks, emitted) for use in uses) for state, uses in _uses(plans).items()
-    }
-
-
-def bucket_lengths(plans: Iterable[LocalPlan]) -> dict[str, int | None]:
-    """Per state the length of its time buckets; None where nothing ever expires."""
-    longest = {state: max(use.window_us for use in uses) for state, uses in _uses(plans).items()}
-    return {
-        state: None if window >= UNBOUNDED_US else max(1, window // BUCKETS_PER_WINDOW)
-        for state, window in longest.items()
-    }
-
-
-def _uses(plans: Iterable[LocalPlan]) -> dict[str, list[KeptState]]:
-    uses: dict[str, list[KeptState]] = {}
-    for plan in plans:
-        for kept in kept_states(plan):
-            uses.setdefault(kept.state, []).append(kept)
-    return uses
+    horizons = [use.horizon(watermarks, emitted) for use in kept.uses]
+    return {state: min([horizons[i] for i in mine]) for state, mine in kept.ways.items()}

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from anabranch.adapt.tracks.tracks import Tracks
-from anabranch.engine.event_time import NEVER_LATE
 from anabranch.engine.settings import Settings
-from anabranch.engine.step.finality import emissions_of, trims_of
-from anabranch.engine.step.retention import bucket_lengths, live_blocks, states_of
+from anabranch.engine.step.finality import emissions_of
+from anabranch.engine.step.retention import live_blocks
 from anabranch.engine.step.shipments import plan_shipments
 from anabranch.engine.task.admission import Admission, oldest_waiting, waiting_blocks
-from anabranch.engine.task.memory_plan import MERGE_COPIES, memory_plan, owing_partitions
-from anabranch.engine.task.site_work import TrackWork, all_plans, without_strangers
+from anabranch.engine.task.constants import Compiled, ConstantsFile
+from anabranch.engine.task.memory_plan import MERGE_COPIES, owing_partitions
+from anabranch.engine.task.site_work import without_strangers
 from anabranch.engine.task.slot_task import SlotTask
-from anabranch.engine.task.wire import Wire
+from anabranch.engine.task.step_blocks import StepBlocks
 from anabranch.exchange.partition_map import PartitionMap
-from anabranch.plan.local_plan import LocalPlan
 from anabranch.queries.catalog import Catalog
 from anabranch.state import BlockMeta
+from anabranch.state.block_lists import BlockList
 from anabranch.state.compaction import plan_compaction
 from anabranch.state.expiry import held_back
 from anabranch.state.stamp import Stamp
@@ -30,13 +31,13 @@ def plan_task(
     *,
     storage: Storage,
     stamp: Stamp,
+    constants: tuple[Compiled, ConstantsFile],
     catalog: Catalog,
-    wire: Wire,
     settings: Settings,
     partition_map: PartitionMap,
     tracks: Tracks,
-    work: Mapping[int, tuple[TrackWork, ...]],
     stored: Sequence[BlockMeta],
+    lists: Sequence[BlockList],
     watermarks: Mapping[str, int | None],
     admission: Admission,
     look: int | None,
@@ -48,71 +49,82 @@ def plan_task(
     ----------
     storage, stamp
         The checkpoint as tasks see it, and who writes to it.
-    stored
-        Blocks of the last manifest.
+    constants
+        What the slots of all steps are told, and where it lies.
+    tracks
+        Without plans that the constants have: `Tracks.beside`.
+    stored, lists
+        Blocks of the last manifest, and lists of them that workers can read.
     watermarks
         By stream, after the last batch.
     """
-    layout, plans = catalog.layout, all_plans(work)
+    compiled, file = constants
+    layout, failed, emitted = catalog.layout, catalog.failed(), catalog.emitted()
+    work = compiled.work(tracks, partition_map, failed)
     waiting = waiting_blocks(layout, stored)
     held = held_back(watermarks, oldest_waiting(layout, waiting))
-    blocks = without_strangers(live_blocks(stored, plans, held, catalog.emitted()), work)
-    owing = owing_partitions(plans, blocks, admission.spilled)
-    emissions = emissions_of(plans, held, catalog.emitted(), catalog.ahead(), owing)
+    blocks = without_strangers(live_blocks(stored, work.kept, held, emitted), work.needed)
+    owing = owing_partitions(work.windowed, blocks, admission.spilled)
     barriers = _barriers(tracks)
     shipments = plan_shipments(
-        tracks.transfers, blocks, work, buckets=bucket_lengths(plans), barriers=barriers
+        tracks.transfers, blocks, work.by_site, buckets=work.kept.buckets, barriers=barriers
     )
     leaving = {name for s in shipments for name in s.blocks}
     slots = min(settings.slots, partition_map.sites)
-    by_input = (watermarks[source.stream] for source in layout.inputs)
     drift = settings.max_drift_seconds
     return SlotTask(
         storage=storage,
         stamp=stamp,
+        constants=file,
         batch=batch,
         slots=slots,
         partition_map=partition_map,
-        layout=layout,
-        wire=wire,
-        streams=tuple(s.name for s in catalog.streams),
-        times={s.name: s.time for s in catalog.streams},
-        earliest=tuple(NEVER_LATE if w is None else w for w in by_input),
+        tracks=tracks,
+        failed=failed,
+        watermarks=watermarks,
         latest=int((now_s + drift) * 1_000_000) if drift else (1 << 63) - 1,
-        work=work,
-        stateful=frozenset(states_of(plans)),
-        blocks=blocks + waiting,
-        merges=_merges([b for b in blocks if b.name not in leaving], plans, settings, barriers),
+        step_blocks=StepBlocks(
+            storage,
+            blocks + waiting,
+            lists,
+            _merges([b for b in blocks if b.name not in leaving], work.kept.buckets, settings, barriers),
+        ),
         quota_pairs=settings.quota_pairs,
         work_memory=settings.work_memory_bytes,
+        memory_budget=settings.memory_budget_bytes or None,
         admission=admission,
         look=look,
-        memory=memory_plan(plans, settings),
-        emissions=emissions,
-        trims=trims_of(plans, emissions),
+        emissions=emissions_of(work.windowed, held, emitted, catalog.ahead(), owing),
         shipments=shipments,
     )
 
 
 def _merges(
-    blocks: Sequence[BlockMeta], plans: Sequence[LocalPlan], settings: Settings, barriers: Sequence[int]
+    blocks: Sequence[BlockMeta],
+    buckets: Mapping[str, int | None],
+    settings: Settings,
+    barriers: Sequence[int],
 ) -> tuple[tuple[str, ...], ...]:
+    count = Counter((block.state, block.slot) for block in blocks)
+    many = {state for (state, _), n in count.items() if n > settings.max_blocks}
     by_state: dict[str, list[BlockMeta]] = {}
-    for block in blocks:
-        by_state.setdefault(block.state, []).append(block)
+    for block in blocks if many else ():
+        if block.state in many:
+            by_state.setdefault(block.state, []).append(block)
     merges: list[tuple[str, ...]] = []
     room = settings.work_memory_bytes
     # Under a memory budget mergers are written in pieces.
     most_bytes = None if room is None or settings.memory_budget_bytes else room // MERGE_COPIES
-    for state, bucket_us in bucket_lengths(plans).items():
-        merges += plan_compaction(
-            by_state.get(state, ()),
-            bucket_us=bucket_us,
-            max_blocks=settings.max_blocks,
-            barriers=barriers,
-            separate_slots=True,
-            most_bytes=most_bytes,
-        )
+    for state, its in by_state.items():
+        if state in buckets:
+            merges += plan_compaction(
+                its,
+                bucket_us=buckets[state],
+                max_blocks=settings.max_blocks,
+                barriers=barriers,
+                separate_slots=True,
+                most_bytes=most_bytes,
+            )
     return tuple(merges)
 
 

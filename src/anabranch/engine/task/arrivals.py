@@ -43,9 +43,13 @@ class Arrivals:
         self.dead: list[pa.Table] = []
 
     @cached_property
+    def _earliest(self) -> tuple[int, ...]:
+        return self.task.earliest
+
+    @cached_property
     def _refused_before(self) -> np.ndarray:
         """Per input the time before which its rows are refused; where nothing is kept, none are."""
-        pairs = zip(self.task.layout.inputs, self.task.earliest, strict=True)
+        pairs = zip(self.task.layout.inputs, self._earliest, strict=True)
         return np.array([NEVER_LATE if i.stateless else earliest for i, earliest in pairs], dtype=np.int64)
 
     def sort_out(self, arrived: list[pa.RecordBatch]) -> dict[int, RowSet]:
@@ -87,7 +91,7 @@ class Arrivals:
 
     def _stream_of(self, tag: int) -> str:
         if tag < 0:
-            return self.task.streams[(-1 - tag) // 2]
+            return self.task.told.streams[(-1 - tag) // 2]
         return self.task.layout.inputs[tag >> 1].stream
 
     def _count(self, tags: np.ndarray, times: np.ndarray) -> None:
@@ -95,7 +99,7 @@ class Arrivals:
             stream = self.streams.setdefault(self._stream_of(tag), StreamReport())
             in_time = times[mine]
             if tag >= 0 and self.task.layout.inputs[tag >> 1].stateless:
-                in_time = in_time[in_time >= self.task.earliest[tag >> 1]]
+                in_time = in_time[in_time >= self._earliest[tag >> 1]]
             if tag < 0 or tag & 1:  # further copies of a row do not count again
                 stream.accepted += len(in_time)
                 stream.late += len(mine) - len(in_time)
@@ -134,7 +138,7 @@ class Arrivals:
         """What is known of rows that were readable; of one that no query wanted, nothing but its time."""
         if tag < 0:
             return rows.column(DEAD)
-        time = self.task.times[self._stream_of(tag)]
+        time = self.task.told.times[self._stream_of(tag)]
         return letters_of(rows, self.task.wire.values[tag >> 1], time=time)
 
     def _bury(self, rows: pa.RecordBatch, tag: int, reason: str, text: pa.Array) -> None:

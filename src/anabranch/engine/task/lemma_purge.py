@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow.compute as pc
 
 from anabranch.adapt.tracks.tracks import Track
-from anabranch.engine.step.retention import horizons_of
+from anabranch.engine.step.retention import KeptStates, horizons_of
 from anabranch.engine.task.site_work import is_over
 from anabranch.operators.rows.row_set import rows_in
 from anabranch.plan.inputs import MAX_TIME
@@ -48,7 +48,7 @@ class LemmaPurge:
         if not is_over(plan, track, blocks, watermarks):
             return False
         window_us = max(node.window_us for node in plan.nodes() if isinstance(node, LeafNode))
-        horizons = horizons_of([plan], watermarks, {})
+        horizons = horizons_of(KeptStates.of([plan]), watermarks, {})
         newest = self._newest.get(track, {})
         return all(time + window_us < horizons[state] for state, time in newest.items())
 

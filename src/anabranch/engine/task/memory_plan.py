@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from anabranch.engine.settings import Settings
 from anabranch.operators.group.held_bytes import held_bytes
 from anabranch.operators.operator import kept_states
 from anabranch.plan.aggregate import WindowNode
@@ -49,7 +48,7 @@ class MemoryPlan:
 NO_BUDGET = MemoryPlan()
 
 
-def memory_plan(plans: Sequence[LocalPlan], settings: Settings) -> MemoryPlan:
+def memory_plan(plans: Sequence[LocalPlan], budget: int | None) -> MemoryPlan:
     """Describe the states of all plans that sites run."""
     joined = frozenset(
         kept.state
@@ -59,7 +58,7 @@ def memory_plan(plans: Sequence[LocalPlan], settings: Settings) -> MemoryPlan:
         if plan.window is None or kept.state != plan.window.state
     )
     grouped = frozenset(node.state for node in _windows(plans))
-    return MemoryPlan(joined, grouped - joined, held_by_state(plans), settings.memory_budget_bytes or None)
+    return MemoryPlan(joined, grouped - joined, held_by_state(plans), budget)
 
 
 def held_by_state(plans: Iterable[LocalPlan]) -> dict[str, int]:

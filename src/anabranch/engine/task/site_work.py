@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from anabranch.adapt.tracks.tracks import Track, Tracks
-from anabranch.engine.step.retention import horizons_of
+from anabranch.engine.step.retention import KeptStates, horizons_of
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import EVERY, NOTHING, PartitionSet, union
 from anabranch.plan.inputs import Layout
@@ -42,6 +42,9 @@ class TrackCompiler:
         self._layout = layout
         self._routed = {routed.query.name: routed for routed in layout.queries}
         self._plain = [plan for plan in plans if not plan.has_tracks]
+        self._defaults: dict[Key, LocalPlan] = {
+            (p.query.name, str(p.plan), 0, None): p for p in plans if p.has_tracks
+        }
         self._compiled: dict[Key, LocalPlan] = {}
         self._planned: tuple[tuple[Tracks, PartitionMap, frozenset[str]], dict[int, tuple[TrackWork, ...]]]
         self._planned = (Tracks({}), PartitionMap.even(1), frozenset()), {}
@@ -49,6 +52,8 @@ class TrackCompiler:
 
     def plan_of(self, track: Track) -> LocalPlan:
         key = _key(track)
+        if (default := self._defaults.get(key)) is not None:
+            return default
         if key not in self._compiled:
             tree = parse_plan(track.plan)
             routed = self._routed[track.query]
@@ -132,7 +137,7 @@ def is_over(
     newer track began. The purge rule of CAPE, lemma 2.2, would take 2W.
     """
     assert track.until is not None
-    horizons = horizons_of([plan], watermarks, {})
+    horizons = horizons_of(KeptStates.of([plan]), watermarks, {})
     leaves = {node.state for node in plan.nodes() if isinstance(node, LeafNode)}
     return all(
         may_drop(block, horizons[block.state])
@@ -142,19 +147,19 @@ def is_over(
 
 
 def without_strangers(
-    blocks: Sequence[BlockMeta], work: Mapping[int, Sequence[TrackWork]]
+    blocks: Sequence[BlockMeta], needed: Mapping[str, PartitionSet]
 ) -> tuple[BlockMeta, ...]:
     """Blocks of intermediate states without the partitions on which no track keeps that state.
 
     What a migration or a move discards: were it left, a plan that takes the state up again would find
     rows in it that others have removed or replaced since. Partitions for which a track computes the state
     anew go too: a plan that is left and taken up again before a batch ran would find its rows twice.
+
+    Parameters
+    ----------
+    needed
+        By intermediate state the partitions on which some track keeps it; see `needed_partitions`.
     """
-    needed: dict[str, PartitionSet] = {}
-    for plan, items in _by_plan(chain.from_iterable(work.values())):
-        for state in join_states(plan):
-            kept_by = (item.partitions - _lacking(item, state) for item in items)
-            needed[state] = union((needed.get(state, NOTHING), *kept_by))
     kept = []
     for block in blocks:
         wanted = needed.get(block.state)
@@ -163,6 +168,16 @@ def without_strangers(
         elif partitions := tuple((p, n) for p, n in block.partitions if p in wanted):
             kept.append(replace(block, partitions=partitions))
     return tuple(kept)
+
+
+def needed_partitions(work: Mapping[int, Sequence[TrackWork]]) -> dict[str, PartitionSet]:
+    """By intermediate state the partitions on which some track keeps it."""
+    needed: dict[str, PartitionSet] = {}
+    for plan, items in _by_plan(chain.from_iterable(work.values())):
+        for state in join_states(plan):
+            kept_by = (item.partitions - _lacking(item, state) for item in items)
+            needed[state] = union((needed.get(state, NOTHING), *kept_by))
+    return needed
 
 
 def _by_plan(work: Iterable[TrackWork]) -> list[tuple[LocalPlan, list[TrackWork]]]:

@@ -13,21 +13,27 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from anabranch.adapt.tracks.tracks import Tracks
+from anabranch.engine.event_time import NEVER_LATE
 from anabranch.engine.reports import SiteReport, SlotReport
+from anabranch.engine.step.finality import trims_of
 from anabranch.engine.step.phase_times import Laps
 from anabranch.engine.step.shipments import Shipment, folder_of
 from anabranch.engine.task.admission import OPEN, Admission, admit, waiting_state
 from anabranch.engine.task.arrivals import Arrivals
 from anabranch.engine.task.block_slices import ranges_within, slice_block
 from anabranch.engine.task.block_writer import BlockWriter
+from anabranch.engine.task.constants import Constants, ConstantsFile, compiled_constants
 from anabranch.engine.task.evaluation import Evaluation
 from anabranch.engine.task.guest_rows import forget_gathered
 from anabranch.engine.task.hop_run import run_hop
-from anabranch.engine.task.memory_plan import NO_BUDGET, MemoryPlan
+from anabranch.engine.task.memory_plan import MemoryPlan
 from anabranch.engine.task.open_blocks import OpenBlock, close_blocks, open_blocks, opened
 from anabranch.engine.task.parcel import Parcel, parcels_of, report_parcel
 from anabranch.engine.task.site_work import TrackWork, join_states
 from anabranch.engine.task.staging import write_dead_letters
+from anabranch.engine.task.step_blocks import StepBlocks
+from anabranch.engine.task.step_work import StepWork
 from anabranch.engine.task.wire import Wire
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import PartitionSet, union
@@ -39,7 +45,6 @@ from anabranch.operators.group.window_rows import Condense
 from anabranch.operators.rows.index_memory import INDEX_MEMORY
 from anabranch.operators.rows.row_set import RowSet, rows_in
 from anabranch.plan.inputs import MAX_TIME, TIME, Layout
-from anabranch.plan.nodes import StationsNode
 from anabranch.state.block import BlockMeta, unique_part
 from anabranch.state.stamp import Stamp
 from anabranch.state.storage import Storage
@@ -55,41 +60,88 @@ class SlotTask:
     storage: Storage
     stamp: Stamp
     """Who writes the files of this step."""
+    constants: ConstantsFile
+    """What holds as long as no query comes or goes."""
     batch: int
     slots: int
     partition_map: PartitionMap
-    layout: Layout
-    wire: Wire
-    streams: tuple[str, ...]
-    times: Mapping[str, str]
-    """By stream the name of its time column."""
-    earliest: tuple[int, ...]
-    """Per input the watermark of its stream: rows before it are late."""
+    tracks: Tracks
+    """Of queries that it does not name, all sites run the plan that the constants have."""
+    failed: frozenset[str]
+    """Queries that were ended."""
+    watermarks: Mapping[str, int | None]
+    """By stream: rows before it are late."""
     latest: int
     """Rows after this time are too far ahead."""
-    work: Mapping[int, tuple[TrackWork, ...]]
-    """The tracks of every site."""
-    stateful: frozenset[str]
-    """States whose rows must be kept."""
-    blocks: tuple[BlockMeta, ...]
-    merges: tuple[tuple[str, ...], ...]
-    """Groups of blocks to compact in passing."""
+    step_blocks: StepBlocks
     quota_pairs: int
     work_memory: int | None = None
     """Bytes that a query may keep of one batch at one site; None is any number."""
+    memory_budget: int | None = None
+    """Bytes that a site may hold open."""
     admission: Admission = OPEN
     look: int | None = None
     """Number of the look at how the references of joins meet, where one is due."""
-    memory: MemoryPlan = NO_BUDGET
-    """What the sites' memory budget means for each state."""
     emissions: Mapping[str, Emission] = field(default_factory=dict)
     """By query that emits rows once they are final: which are, in this step."""
-    trims: Mapping[str, Trim | Condense] = field(default_factory=dict)
-    """By state of which the newest rows of each group, or a row per window, are enough: what mergers keep."""
     shipments: tuple[Shipment, ...] = ()
     """What sites take over from others, where they share nothing."""
     router: StationRouter = field(default_factory=StationRouter)
     """Which stations rows take first, and next."""
+
+    @property
+    def told(self) -> Constants:
+        """The constants themselves."""
+        return compiled_constants(self.storage, self.constants).constants
+
+    @property
+    def step_work(self) -> StepWork:
+        """The tracks of every site, and what follows from their plans."""
+        compiled = compiled_constants(self.storage, self.constants)
+        return compiled.work(self.tracks, self.partition_map, self.failed)
+
+    @property
+    def blocks(self) -> tuple[BlockMeta, ...]:
+        return self.step_blocks.blocks
+
+    @property
+    def merges(self) -> tuple[tuple[str, ...], ...]:
+        """Groups of blocks to compact in passing."""
+        return self.step_blocks.merges
+
+    @property
+    def layout(self) -> Layout:
+        return self.told.layout
+
+    @property
+    def wire(self) -> Wire:
+        return self.told.wire
+
+    @property
+    def earliest(self) -> tuple[int, ...]:
+        """Per input the watermark of its stream: rows before it are late."""
+        marks = {s: NEVER_LATE if mark is None else mark for s, mark in self.watermarks.items()}
+        return tuple(marks[source.stream] for source in self.layout.inputs)
+
+    @property
+    def work(self) -> Mapping[int, tuple[TrackWork, ...]]:
+        """The tracks of every site."""
+        return self.step_work.by_site
+
+    @property
+    def stateful(self) -> frozenset[str]:
+        """States whose rows must be kept."""
+        return self.step_work.stateful
+
+    @property
+    def memory(self) -> MemoryPlan:
+        """What the sites' memory budget means for each state."""
+        return self.step_work.memory(self.memory_budget)
+
+    @property
+    def trims(self) -> dict[str, Trim | Condense]:
+        """What mergers keep of states that need only the newest rows of each group, or a row per window."""
+        return trims_of(self.step_work.windowed, self.emissions)
 
     @property
     def hops(self) -> int:
@@ -99,18 +151,11 @@ class SlotTask:
     @property
     def stations(self) -> int:
         """How many stations a row may pass."""
-        roots = (work.plan.root for mine in self.work.values() for work in mine)
-        return max((len(r.stations) for r in roots if isinstance(r, StationsNode)), default=1)
+        return self.step_work.stations
 
     def slot_map(self) -> SlotMap:
         """Which slots get the rows of each partition: those of tracks that end on it, too."""
-        ending = (
-            (site, item.partitions)
-            for site, work in self.work.items()
-            for item in work
-            if item.until is not None
-        )
-        return SlotMap.of(self.partition_map, self.slots, ending)
+        return SlotMap.of(self.partition_map, self.slots, self.step_work.ending)
 
 
 def run_first_hop(
@@ -258,6 +303,7 @@ class _SlotRun:
     def _compact(self) -> None:
         """Merge groups of blocks, taking from each the partitions that are now this slot's."""
         metas = {b.name: b for b in self.task.blocks}
+        trims = self.task.trims if self.task.merges else {}
         for group in self.task.merges:
             state = metas[group[0]].state
             mine = self._partitions_in(state)
@@ -265,17 +311,21 @@ class _SlotRun:
             blocks = [known[name] for name in group if name in known]
             span = (min(metas[n].batch for n in group), max(metas[n].last_batch for n in group))
             for partitions in ranges_within(blocks, mine, self.task.memory.most_to_merge(state)):
-                self._merge(state, blocks, partitions, span)
+                self._merge(state, blocks, partitions, span, trims.get(state))
 
     def _merge(
-        self, state: str, blocks: Iterable[OpenBlock], partitions: np.ndarray, span: tuple[int, int]
+        self,
+        state: str,
+        blocks: Iterable[OpenBlock],
+        partitions: np.ndarray,
+        span: tuple[int, int],
+        trim: Trim | Condense | None,
     ) -> None:
         """Write one block of the rows that several have of some partitions."""
         found = (slice_block(block, partitions) for block in blocks)
         if pieces := [piece.rows.batch for piece in found if piece is not None]:
             time_column = MAX_TIME if MAX_TIME in pieces[0].schema.names else TIME
             merged = RowSet.merged(pieces, time_column)
-            trim = self.task.trims.get(state)
             rows = merged.batch if trim is None else trim.applied_to(merged)
             if rows.num_rows:
                 self._rewrite(self._blocks.write(state, rows, time_column, span))

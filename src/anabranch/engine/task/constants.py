@@ -1,0 +1,130 @@
+"""Constants: what the slots of all steps are told once, as long as no query comes or goes.
+
+They lie in a file of the checkpoint, so that a task names them by their digest, and a worker process reads
+them when it meets the digest for the first time. The file is a pickle. A pickle may run any code, so a worker
+looks at nothing but bytes until they have the digest, a cryptographic one, that came with the task: over the
+channel of Spark that brings the code of the task itself. Who can write to the checkpoint gains nothing by it.
+No other session reads it, which may run another version: names have the writer's epoch in them.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from anabranch.adapt.tracks.tracks import Tracks
+from anabranch.engine.task.site_work import TrackCompiler
+from anabranch.engine.task.step_work import StepWork
+from anabranch.engine.task.wire import Wire
+from anabranch.exchange.partition_map import PartitionMap
+from anabranch.plan.inputs import Layout
+from anabranch.plan.local_plan import LocalPlan
+from anabranch.state.errors import CorruptionError
+from anabranch.state.paths import CONSTANTS
+from anabranch.state.stamp import Stamp, stamp_of
+from anabranch.state.storage import Storage
+
+KEPT = 8
+"""Constants that a process remembers: those of some sessions, as they were and as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """What follows from the streams and queries of a session."""
+
+    layout: Layout
+    wire: Wire
+    streams: tuple[str, ...]
+    times: Mapping[str, str]
+    """By stream the name of its time column."""
+    plans: tuple[LocalPlan, ...]
+    """The plan of every query, where no site has one of its own."""
+
+
+class Compiled:
+    """Constants, ready for work: plans of tracks are compiled once in every process."""
+
+    def __init__(self, constants: Constants) -> None:
+        self.constants = constants
+        self.compiler = TrackCompiler(constants.layout, constants.plans)
+        self.defaults = {p.query.name: str(p.plan) for p in constants.plans if p.has_tracks}
+        """By join its plan, where no site has one of its own."""
+        self._asked: tuple[Tracks, PartitionMap, frozenset[str]] | None = None
+        self._work = StepWork({})
+
+    def work(self, tracks: Tracks, partition_map: PartitionMap, failed: frozenset[str]) -> StepWork:
+        """The work of all sites.
+
+        Parameters
+        ----------
+        tracks
+            Of queries that it does not name, all sites run the plan that is known.
+        """
+        asked = tracks, partition_map, failed
+        if self._asked is None or any(a is not b for a, b in zip(asked, self._asked, strict=True)):
+            whole = tracks.for_queries(self.defaults, partition_map.sites)
+            by_site = self.compiler.work(whole, partition_map, failed)
+            if by_site is not self._work.by_site:
+                self._work = StepWork(by_site)
+            self._asked = asked
+        return self._work
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantsFile:
+    """Where constants lie, and how to know that they are what was written."""
+
+    name: str
+    digest: str
+
+
+_known: OrderedDict[tuple[Storage, str], Compiled] = OrderedDict()
+
+
+def keep_constants(storage: Storage, compiled: Compiled, stamp: Stamp) -> ConstantsFile:
+    """Write constants for the workers; this process need not read them."""
+    data = pickle.dumps(compiled.constants, protocol=pickle.HIGHEST_PROTOCOL)
+    digest = blake2b(data, digest_size=16).hexdigest()
+    file = ConstantsFile(f"{CONSTANTS}/{stamp}-{digest}", digest)
+    # Whoever starts after a power failure writes its own.
+    storage.put_if_absent(file.name, data, durable=False)
+    _remember(storage, file, compiled)
+    return file
+
+
+def forget_constants(storage: Storage, current: ConstantsFile) -> None:
+    """Remove what this session, or an earlier one, has told its workers before."""
+    here = stamp_of(current.name)
+    for name in storage.list(CONSTANTS):
+        stamp = stamp_of(name)
+        if name != current.name and here is not None and stamp is not None and stamp <= here:
+            storage.delete(name)
+
+
+def compiled_constants(storage: Storage, file: ConstantsFile) -> Compiled:
+    """The constants of a task, read when they are new to this process."""
+    found = _known.get((storage, file.name))
+    if found is None:
+        found = Compiled(_read(storage, file))
+        _remember(storage, file, found)
+    return found
+
+
+def _remember(storage: Storage, file: ConstantsFile, compiled: Compiled) -> None:
+    _known[storage, file.name] = compiled
+    while len(_known) > KEPT:
+        _known.popitem(last=False)
+
+
+def _read(storage: Storage, file: ConstantsFile) -> Constants:
+    data = storage.read(file.name)
+    if (found := blake2b(data, digest_size=16).hexdigest()) != file.digest:
+        advice = "Stop the session and start it again: it will write the file anew"
+        raise CorruptionError(
+            file.name, expected=f"digest {file.digest}", found=f"digest {found}", advice=advice
+        )
+    constants: Constants = pickle.loads(data)  # noqa: S301 - has the digest that came with the task
+    return constants
