@@ -16,6 +16,7 @@ from anabranch.engine.task.site_work import TrackWork, all_plans, without_strang
 from anabranch.engine.task.slot_task import SlotTask
 from anabranch.engine.task.wire import Wire
 from anabranch.exchange.partition_map import PartitionMap
+from anabranch.exchange.station_router import StationRouter
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.queries.catalog import Catalog
 from anabranch.state import BlockMeta
@@ -41,6 +42,7 @@ def plan_task(
     admission: Admission,
     look: int | None,
     now_s: float,
+    router: StationRouter,
 ) -> SlotTask:
     """Describe a batch to its slots.
 
@@ -91,6 +93,7 @@ def plan_task(
         emissions=emissions,
         trims=trims_of(plans, emissions),
         shipments=shipments,
+        router=router,
     )
 
 
