@@ -10,7 +10,8 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
-from anabranch.exchange.station_router import PARTS, States, StationRouter
+from anabranch.exchange.address import PARTITIONS
+from anabranch.exchange.station_router import PARTS, States, StationRouter, Ways
 from anabranch.plan.logical import Column, Stream
 
 KEYS = ("u", "v", "w")
@@ -64,13 +65,15 @@ def _rows(draw: random.Random, rows: int, begin_us: int) -> pa.Table:
 def any_way(seed: int) -> Iterator[None]:
     """While it lasts, every choice of a station is split anew for every batch, for no reason at all."""
 
-    def shares_of(_: StationRouter, states: States) -> tuple[int, ...]:
+    def ways_of(_: StationRouter, states: States) -> Ways:
         draw = random.Random(f"{seed} {states} {next(calls)}")
-        cuts = sorted(draw.choice((0, PARTS, draw.randrange(PARTS + 1))) for _ in states[1:])
-        return tuple(end - start for start, end in zip([0, *cuts], [*cuts, PARTS], strict=True))
+        cuts = sorted(draw.choice((0, PARTS, draw.randrange(PARTS + 1))) for _ in states)
+        drawn = tuple(end - start for start, end in zip([0, *cuts[:-1]], cuts, strict=True))
+        partitions = draw.choice((1, PARTITIONS))
+        return Ways(tuple(tuple(draw.choices(range(3), k=partitions)) for _ in states), drawn)
 
     calls = iter(range(1 << 30))
-    with mock.patch.object(StationRouter, "shares_of", shares_of):
+    with mock.patch.object(StationRouter, "ways_of", ways_of):
         yield
 
 

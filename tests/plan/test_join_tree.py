@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
 
 from anabranch.plan.graph import JoinGraph
-from anabranch.plan.join_tree import JoinTree
+from anabranch.plan.join_tree import Edge, JoinTree
 
 
 def tree_of(*edges: str) -> JoinTree:
@@ -37,32 +38,55 @@ def test_references_that_equalities_do_not_connect_have_no_stations() -> None:
     assert JoinTree.of(JoinGraph(("a", "b", "c"), (frozenset("ab"),), (frozenset("bc"),))) is None
 
 
+def leading_out(tree: JoinTree, aliases: tuple[str, ...]) -> set[Edge]:
+    """By the definition: edges with one end among some references."""
+    return {e for e in tree.edges if (e.left in aliases) != (e.right in aliases)}
+
+
 @pytest.mark.parametrize("seed", range(20))
-def test_rows_that_arrive_at_a_station_are_those_that_its_bits_allow(seed: int) -> None:
+def test_the_bits_let_rows_go_where_an_edge_leads_out_of_them_and_nowhere_else(seed: int) -> None:
     tree = random_tree(seed)
     for edge in tree.edges:
-        for end in (edge.left, edge.right):
-            for aliases in tree.rows_at(edge, end):
-                assert tree.allows(edge, aliases)
-                assert edge in tree.open_edges(aliases)
+        for rows in itertools.product(tree.rows_at(edge, edge.left), tree.rows_at(edge, edge.right)):
+            made = tuple(alias for alias in tree.aliases if alias in rows[0] + rows[1])
+            assert set(tree.ways(made, edge)) == leading_out(tree, made), "no way is missing, none is void"
+            assert set(tree.onward(made)) == leading_out(tree, made), "wherever it was made"
+    for alias in tree.aliases:
+        assert tree.ways((alias,)) == tree.edges_of(alias)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_way_through_the_stations_is_redundant_or_void(seed: int) -> None:
-    """Whatever rows choose: every station joins something, none twice, and all are passed in the end."""
+def test_no_station_joins_rows_that_have_passed_it_or_have_a_reference_in_common(seed: int) -> None:
+    tree = random_tree(seed)
+    for edge in tree.edges:
+        bit = tree.plan.bits[str(edge)]
+        for left, right in itertools.product(tree.rows_at(edge, edge.left), tree.rows_at(edge, edge.right)):
+            assert edge.left in left, "nothing arrives in vain"
+            assert edge.right in right
+            assert not set(left) & set(right)
+            assert not (tree.footprint(left) | tree.footprint(right)) & bit, "nothing arrives twice"
+            made = tree.footprint((*left, *right))
+            assert made == tree.footprint(left) | tree.footprint(right) | bit
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_rows_choose_all_stations_are_passed_in_the_end(seed: int) -> None:
     tree, draw = random_tree(seed), random.Random(seed)
-    parts = [frozenset({alias}) for alias in tree.aliases]
+    parts = [(alias,) for alias in tree.aliases]
     while len(parts) > 1:
         part = draw.choice(parts)
-        edge = draw.choice(tree.open_edges(part))
-        assert tree.allows(edge, part)
-        (other,) = (p for p in parts if p is not part and p & {edge.left, edge.right})
-        assert not tree.passed(part) & tree.passed(other), "no station has joined both already"
-        joined = part | other
-        assert tree.passed(joined) == tree.passed(part) | tree.passed(other) | 1 << edge.number
-        parts = [p for p in parts if p not in (part, other)] + [joined]
-    assert tree.passed(parts[0]) == (1 << len(tree.edges)) - 1
-    assert not tree.open_edges(parts[0])
+        edge = draw.choice(tree.onward(part))
+        (other,) = (p for p in parts if p is not part and {*p} & {edge.left, edge.right})
+        parts = [p for p in parts if p not in (part, other)] + [part + other]
+    assert tree.footprint(parts[0]) == sum(tree.plan.bits.values())
+    assert not tree.onward(parts[0])
+
+
+def test_of_a_cycle_the_cheapest_edges_are_taken() -> None:
+    graph = JoinGraph(("a", "b", "c"), (frozenset("ab"), frozenset("bc"), frozenset("ac")), ())
+    dear = JoinTree.of(graph, lambda left, right, _: (left + right == "ab",))
+    assert dear is not None
+    assert [str(e) for e in dear.edges] == ["a–c", "b–c"]
 
 
 def test_a_star_of_eight_streams_has_seven_stations() -> None:

@@ -27,6 +27,7 @@ class EventKind(StrEnum):
     ROWS_PUT_OFF = "rows_put_off"
     SKEW_LASTS = "skew_lasts"
     PLAN_CHANGED = "plan_changed"
+    ORDER_CHANGED = "order_changed"
     PLAN_POSTPONED = "plan_postponed"
     PLAN_ABANDONED = "plan_abandoned"
     TRACK_BEGAN = "track_began"

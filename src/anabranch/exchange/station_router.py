@@ -1,10 +1,9 @@
 """The station router: at which station a row arrives first, and where a joined row goes on.
 
 Rows of a stream with several edges travel alike, addressed to the first of their alternatives. On their way
-a share of them gets the tag and the address of another (`Redirect`). Joined rows choose in vectors, inside a
-task. Both follow the same shares, which the eddy decides from batch to batch, and numbers that
-depend on rows and batch alone, so that a replay does the same. A result is emitted by the station that
-completes it.
+some of them get the tag and the address of another (`Redirect`). Joined rows choose in vectors, inside a
+task. Both follow what the eddy has decided for the batch (`Ways`), and numbers that depend on rows and batch
+alone, so that a replay does the same. A result is emitted by the station that completes it.
 """
 
 from __future__ import annotations
@@ -16,13 +15,62 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from anabranch.exchange.address import Addresses
+from anabranch.exchange.address import Addresses, partition_of, partition_sql
 
 PARTS = 1024
-"""Shares are counted in so many parts."""
+"""The lottery counts rows in so many parts."""
 
 States = tuple[str, ...]
 """What would keep a row at each of the stations where it may arrive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How rows choose among alternatives.
+
+    Attributes
+    ----------
+    ranks
+        Of each alternative, one number or one for each partition there; rows go where the rank is highest,
+        to the first of several.
+    drawn
+        Of each, parts of `PARTS` that the lottery gives it, whatever the ranks.
+    """
+
+    ranks: tuple[tuple[int, ...], ...]
+    drawn: tuple[int, ...]
+
+    @classmethod
+    def even(cls, alternatives: int) -> Ways:
+        """The same for each.
+
+        >>> Ways.even(3).drawn
+        (342, 341, 341)
+        """
+        least, more = divmod(PARTS, alternatives)
+        drawn = tuple(least + (i < more) for i in range(alternatives))
+        return cls(((0,),) * alternatives, drawn)
+
+    @classmethod
+    def fixed(cls, alternatives: int, chosen: int) -> Ways:
+        """Always the same."""
+        return cls(tuple((int(i == chosen),) for i in range(alternatives)), (0,) * alternatives)
+
+    def bounds(self) -> list[tuple[int, int]]:
+        """Of each alternative, the parts that the lottery gives it.
+
+        >>> Ways(((0,), (1,)), (24, 1000)).bounds()
+        [(0, 24), (24, 1024)]
+        """
+        ends = np.cumsum(self.drawn).tolist()
+        return list(zip([0, *ends[:-1]], ends, strict=True))
+
+    def shares(self) -> list[int]:
+        """Of each alternative, its parts, where no partition makes a difference."""
+        shares = list(self.drawn)
+        best = max(range(len(self.ranks)), key=lambda i: (self.ranks[i][0], -i))
+        shares[best] += PARTS - sum(self.drawn)
+        return shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,71 +83,89 @@ class Redirect:
         Their numbers; rows are addressed to the first.
     columns
         Of each, the column on the wire that is its address.
-    shares
-        Of each, the rows that it gets, in parts of `PARTS`.
     seed
         So that another batch chooses other rows.
     """
 
     inputs: tuple[int, ...]
     columns: tuple[str, ...]
-    shares: tuple[int, ...]
+    ways: Ways
     seed: int = 0
 
-    def bounds(self) -> list[tuple[int, int]]:
-        """Of each alternative, the parts that are its own.
+    def choose(self, addresses: Sequence[Addresses], times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Number of the alternative of each row.
 
-        >>> Redirect((3, 5), ("a", "b"), (1000, 24)).bounds()
-        [(0, 1000), (1000, 1024)]
+        Parameters
+        ----------
+        addresses
+            By alternative.
         """
-        ends = np.cumsum(self.shares).tolist()
-        return list(zip([0, *ends[:-1]], [*ends[:-1], PARTS], strict=True))
-
-    def choose(self, addresses: Addresses, times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Number of the alternative of each row."""
-        parts = (addresses ^ times ^ self.seed) & (PARTS - 1)
-        found: npt.NDArray[np.int64] = np.searchsorted([end for _, end in self.bounds()], parts, side="right")
-        return found
+        ranks = np.stack(
+            [
+                np.full(len(times), ranks[0]) if len(ranks) == 1 else np.array(ranks)[partition_of(its)]
+                for ranks, its in zip(self.ways.ranks, addresses, strict=True)
+            ]
+        )
+        parts = (addresses[0] ^ times ^ self.seed) & (PARTS - 1)
+        chosen: npt.NDArray[np.int64] = ranks.argmax(axis=0)
+        for number, (start, end) in enumerate(self.ways.bounds()):
+            chosen[(parts >= start) & (parts < end)] = number
+        return chosen
 
     def cases(self, *, tag: str, address: str, time: str) -> list[tuple[str, str, str]]:
         """Per alternative beside the first: Spark SQL of when, and of the tag and the address then."""
         part = f"(({address} ^ {time} ^ {self.seed}L) & {PARTS - 1})"
-        alternatives = zip(self.inputs, self.columns, self.bounds(), strict=True)
-        return [
-            (
-                f"({tag} >> 1) = {self.inputs[0]} AND {part} >= {start} AND {part} < {end}",
-                f"{2 * number} + ({tag} & 1)",
-                f"`{column}`",
+        drawn = sum(self.ways.drawn)
+        cases = []
+        bounds = self.ways.bounds()
+        for number in range(1, len(self.inputs)):
+            start, end = bounds[number]
+            by_lot = f"({part} >= {start} AND {part} < {end})"
+            when = f"({by_lot} OR ({part} >= {drawn} AND {self._is_best(number)}))"
+            cases.append(
+                (
+                    f"({tag} >> 1) = {self.inputs[0]} AND {when}",
+                    f"{2 * self.inputs[number]} + ({tag} & 1)",
+                    f"`{self.columns[number]}`",
+                )
             )
-            for number, column, (start, end) in list(alternatives)[1:]
-            if start < end
+        return cases
+
+    def _is_best(self, number: int) -> str:
+        """Spark SQL: whether an alternative has the highest rank, and no earlier one has the same."""
+        ranks = [self._rank_sql(i) for i in range(len(self.inputs))]
+        tests = [
+            f"{ranks[number]} {'>' if other < number else '>='} {ranks[other]}"
+            for other in range(len(ranks))
+            if other != number
         ]
+        return f"({' AND '.join(tests)})"
+
+    def _rank_sql(self, number: int) -> str:
+        ranks = self.ways.ranks[number]
+        if len(ranks) == 1:
+            return str(ranks[0])
+        # One text constant, which Spark folds to an array: hundreds of literals would have to be analysed.
+        table = f"CAST(split('{';'.join(map(str, ranks))}', ';') AS ARRAY<INT>)"
+        return f"get({table}, {partition_sql(f'`{self.columns[number]}`')})"
 
 
 @dataclass(frozen=True, slots=True)
 class StationRouter:
-    """Shares of rows by choice; even where nothing is known."""
+    """Ways by choice; even where nothing is known."""
 
-    shares: Mapping[States, tuple[int, ...]] = field(default_factory=dict)
+    ways: Mapping[States, Ways] = field(default_factory=dict)
 
-    def shares_of(self, states: States) -> tuple[int, ...]:
-        """Of each alternative, the rows that it gets.
-
-        >>> StationRouter().shares_of(("a", "b", "c"))
-        (342, 341, 341)
-        """
-        if states in self.shares:
-            return self.shares[states]
-        least, more = divmod(PARTS, len(states))
-        return tuple(least + (i < more) for i in range(len(states)))
+    def ways_of(self, states: States) -> Ways:
+        return self.ways.get(states) or Ways.even(len(states))
 
     def choose(self, states: States, vectors: int, *, seed: str) -> list[int]:
         """An alternative for each of some vectors of joined rows."""
         lots = random.Random(f"{seed} {states}")
-        return lots.choices(range(len(states)), self.shares_of(states), k=vectors)
+        return lots.choices(range(len(states)), self.ways_of(states).shares(), k=vectors)
 
     def redirect(
         self, states: States, inputs: Sequence[int], columns: Sequence[str], *, seed: int
     ) -> Redirect:
         """The choice of rows on their way from ingest."""
-        return Redirect(tuple(inputs), tuple(columns), self.shares_of(states), seed)
+        return Redirect(tuple(inputs), tuple(columns), self.ways_of(states), seed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import xxhash
 
@@ -132,7 +133,7 @@ def layout_of(
         graph = JoinGraph.of(query)
         routing, regrouped = _routing(query, graph)
         spread = not routing and len(query.refs) > 1 and (stations or {}).get(query.name, True)
-        tree = JoinTree.of(graph) if spread else None
+        tree = JoinTree.of(graph, partial(_edge_cost, query)) if spread else None
         began = since.get(query.name, 0)
         at_edges: dict[tuple[str, int], int] = {}
         ids = []
@@ -148,6 +149,12 @@ def layout_of(
                 at_edges |= {(ref.alias, edge): number for edge, number in zip(edges, found, strict=True)}
         routed.append(RoutedQuery(query, graph, began, tuple(ids), routing, regrouped, tree, at_edges))
     return Layout(tuple(inputs.values()), tuple(routed))
+
+
+def _edge_cost(query: Query, left: str, right: str, key_class: int) -> tuple[float, ...]:
+    """What is known of an edge before any row has come: keys to be compared in full, rows that can meet."""
+    windows = sum(ref.window_us for ref in query.refs if ref.alias in (left, right))
+    return is_wide(query.classes[key_class].type), windows
 
 
 def _added(inputs: dict[str, Input], wanted: Input) -> int:

@@ -1,22 +1,26 @@
-"""The distributed join graph of a query without a key that all its streams share.
+"""The join tree of a query without a key that all its streams share, set up as a distributed plan.
 
 Its edges are equalities between two references. A spanning tree of them is enough: any other equality is
 tested where its two sides meet. An edge becomes a *station*. It is partitioned over all sites by its own key,
 and rows of either side are kept there (Zhou, COSMOS, section 5.3: the processing site of a join).
 
-The bit vectors of the paper have one bit per edge here. A row of some references has *passed* the edges
-between them: its global footprint. It may go on to the edges that lead out of its references. Any other
-edge would be void routing; an edge that it has passed would be redundant.
+Which rows come to a station, and where they may go on, follows from the bits of the distributed plan
+(`plan.output_modules`): every reference is a place, and so is every station.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
+from anabranch.plan.distributed_graph import AnnotatedGraph, DistributedGraph
 from anabranch.plan.graph import JoinGraph
+from anabranch.plan.output_modules import DistributedPlan
+
+EdgeCost = Callable[[str, str, int], tuple[float, ...]]
+"""What meeting on a key class costs two references: the less, the sooner the edge is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,8 @@ class JoinTree:
     edges: tuple[Edge, ...]
 
     @classmethod
-    def of(cls, graph: JoinGraph) -> JoinTree | None:
-        """A spanning tree, or None where equalities do not connect all references."""
+    def of(cls, graph: JoinGraph, cost: EdgeCost | None = None) -> JoinTree | None:
+        """The cheapest spanning tree, or None where equalities do not connect all references."""
         part = {alias: alias for alias in graph.aliases}
 
         def root(alias: str) -> str:
@@ -49,53 +53,76 @@ class JoinTree:
                 alias = part[alias]
             return alias
 
-        edges: list[Edge] = []
-        for left, right in combinations(graph.aliases, 2):
-            shared = graph.shared_classes((left,), (right,))
-            if shared and root(left) != root(right):
-                edges.append(Edge(len(edges), shared[0], left, right))
+        found = [
+            (left, right, key_class)
+            for left, right in combinations(graph.aliases, 2)
+            for key_class in graph.shared_classes((left,), (right,))
+        ]
+        if cost is not None:
+            found.sort(key=lambda edge: cost(*edge))
+        taken = []
+        for left, right, key_class in found:
+            if root(left) != root(right):
+                taken.append((left, right, key_class))
                 part[root(left)] = root(right)
-        return cls(graph.aliases, tuple(edges)) if len(edges) == len(graph.aliases) - 1 else None
+        place = {alias: i for i, alias in enumerate(graph.aliases)}
+        taken.sort(key=lambda edge: (place[edge[0]], place[edge[1]]))
+        edges = tuple(Edge(i, key_class, left, right) for i, (left, right, key_class) in enumerate(taken))
+        return cls(graph.aliases, edges) if len(edges) == len(graph.aliases) - 1 else None
 
     def edges_of(self, alias: str) -> tuple[Edge, ...]:
         """Edges at a reference."""
         return tuple(e for e in self.edges if alias in (e.left, e.right))
 
-    def passed(self, aliases: Iterable[str]) -> int:
-        """Global footprint of a row of some references: a bit for every edge between them."""
-        inside = frozenset(aliases)
-        return sum(1 << e.number for e in self.edges if e.left in inside and e.right in inside)
-
-    def open_edges(self, aliases: Iterable[str]) -> tuple[Edge, ...]:
-        """Edges to which a row of some references may go on."""
-        inside = frozenset(aliases)
-        return tuple(e for e in self.edges if (e.left in inside) != (e.right in inside))
-
-    def allows(self, edge: Edge, aliases: Iterable[str]) -> bool:
-        """Whether a row may be routed to an edge: its footprint matches `allowing` under `validating`."""
-        inside = frozenset(aliases)
-        return bool(inside & {edge.left, edge.right}) and not self.passed(inside) >> edge.number & 1
-
     @cached_property
-    def _sides(self) -> dict[tuple[int, str], tuple[tuple[str, ...], ...]]:
-        return {
-            (e.number, end): tuple(self._grown(end, without=e))
-            for e in self.edges
-            for end in (e.left, e.right)
-        }
+    def plan(self) -> DistributedPlan:
+        """Places and the ways between them."""
+        homes = {alias: alias for alias in self.aliases}
+        joins = {(e.left, e.right): str(e) for e in self.edges}
+        return DistributedPlan.of(DistributedGraph.of(AnnotatedGraph(homes, joins)))
+
+    def footprint(self, aliases: Iterable[str]) -> int:
+        """Global footprint of a row of some references: their places, and the stations between them."""
+        inside = frozenset(aliases)
+        passed = [str(e) for e in self.edges if e.left in inside and e.right in inside]
+        return self.plan.footprint((*inside, *passed))
+
+    def ways(self, aliases: tuple[str, ...], at: Edge | None = None) -> tuple[Edge, ...]:
+        """Edges to which a row may go on from the station that made it, or from its stream."""
+        place = aliases[0] if at is None else str(at)
+        targets = set(self.plan.ways(place, self.footprint(aliases)))
+        return tuple(e for e in self.edges if str(e) in targets)
+
+    def onward(self, aliases: tuple[str, ...]) -> tuple[Edge, ...]:
+        """Edges to which a row may go on, wherever it was made: the same everywhere."""
+        inside = frozenset(aliases)
+        made_at = (e for e in self.edges if e.left in inside and e.right in inside)
+        return self.ways(aliases, next(made_at, None))
 
     def rows_at(self, edge: Edge, end: str) -> tuple[tuple[str, ...], ...]:
-        """Sets of references whose rows may arrive at an edge on one side: connected, its end among them."""
-        return self._sides[edge.number, end]
+        """Sets of references whose rows may arrive at an edge on one side."""
+        return self._arrivals[edge.number, end]
 
-    def _grown(self, end: str, *, without: Edge) -> Iterator[tuple[str, ...]]:
-        order = {alias: i for i, alias in enumerate(self.aliases)}
-        seen, waiting = {frozenset({end})}, [frozenset({end})]
+    @cached_property
+    def _arrivals(self) -> dict[tuple[int, str], tuple[tuple[str, ...], ...]]:
+        """What comes to each side of each station, found by sending rows about until nothing new is made."""
+        arrived: dict[tuple[int, str], dict[tuple[str, ...], None]] = {
+            (e.number, end): {} for e in self.edges for end in (e.left, e.right)
+        }
+        waiting: list[tuple[tuple[str, ...], Edge | None]] = [((alias,), None) for alias in self.aliases]
+        made = set(waiting)
         while waiting:
-            found = waiting.pop(0)
-            yield tuple(sorted(found, key=order.__getitem__))
-            for edge in self.open_edges(found):
-                grown = found | {edge.left, edge.right}
-                if edge is not without and grown not in seen:
-                    seen.add(grown)
-                    waiting.append(grown)
+            rows, at = waiting.pop(0)
+            for edge in self.ways(rows, at):
+                end, other = (edge.left, edge.right) if edge.left in rows else (edge.right, edge.left)
+                arrived[edge.number, end][rows] = None
+                for met in arrived[edge.number, other]:
+                    joined = self._in_order(rows + met), edge
+                    if joined not in made:
+                        made.add(joined)
+                        waiting.append(joined)
+        return {side: tuple(sorted(sets, key=len)) for side, sets in arrived.items()}
+
+    def _in_order(self, aliases: Iterable[str]) -> tuple[str, ...]:
+        place = {alias: i for i, alias in enumerate(self.aliases)}
+        return tuple(sorted(aliases, key=place.__getitem__))

@@ -159,6 +159,11 @@ class StationsNode:
     alternatives: Mapping[str, tuple[LeafNode, ...]]
     """By reference: its rows at each station where they may arrive first."""
 
+    def choices(self) -> Iterator[tuple[StoredNode, ...]]:
+        """Of each set of references whose rows have a choice: what they become at each of the stations."""
+        yield from (leaves for leaves in self.alternatives.values() if len(leaves) > 1)
+        yield from (rows for rows in self.onward.values() if len(rows) > 1)
+
     def rows(self) -> Iterator[StoredNode]:
         """Everything that is kept, once."""
         kept = {node.state: node for s in self.stations for node in (*s.left, *s.right)}

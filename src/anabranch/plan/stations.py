@@ -19,14 +19,15 @@ def compile_stations(layout: Layout, routed: RoutedQuery) -> StationsNode:
     tree = routed.tree
     assert tree is not None
     stations = tuple(_station(layout, routed, tree, edge) for edge in tree.edges)
-    everything = [node for s in stations for node in (*s.left, *s.right)]
+    kept = {(s.edge, node.aliases): node for s in stations for node in (*s.left, *s.right)}
     onward: dict[tuple[str, ...], tuple[StationRows, ...]] = {}
     leaves: dict[str, tuple[LeafNode, ...]] = {}
-    for node in everything:
-        if isinstance(node, StationRows):
-            onward[node.aliases] = (*onward.get(node.aliases, ()), node)
+    for aliases in dict.fromkeys(aliases for _, aliases in kept):
+        options = [kept[edge, aliases] for edge in tree.onward(aliases)]
+        if len(aliases) > 1:
+            onward[aliases] = tuple(node for node in options if isinstance(node, StationRows))
         else:
-            leaves[node.aliases[0]] = (*leaves.get(node.aliases[0], ()), node)
+            leaves[aliases[0]] = tuple(node for node in options if isinstance(node, LeafNode))
     return StationsNode(tree.aliases, stations, onward, leaves)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from anabranch.adapt.balance.controller import Controller
 from anabranch.adapt.balance.controller_settings import ControllerSettings
 from anabranch.adapt.balance.hybrid_policy import HybridPolicy
+from anabranch.adapt.eddy.eddy_state import EddyState
 from anabranch.adapt.events import Event
 from anabranch.adapt.measures.rolling import Memory
 from anabranch.adapt.memory.memory_state import MemoryState
@@ -41,6 +42,7 @@ class BoundaryState:
     controller: Controller = field(default_factory=lambda: _controller({}))
     memory: MemoryState = field(default_factory=MemoryState)
     plans: PlanState = field(default_factory=PlanState)
+    eddy: EddyState = field(default_factory=EddyState)
     events: tuple[Mapping[str, Any], ...] = ()
 
     def with_events(self, events: Iterable[Event]) -> BoundaryState:
@@ -55,6 +57,7 @@ class BoundaryState:
             **self.memory.to_json(),
             "events": list(self.events),
             "plans": self.plans.to_json(),
+            "eddy": self.eddy.to_json(),
         }
 
     @classmethod
@@ -64,5 +67,6 @@ class BoundaryState:
             _controller(data.get("controller", {})),
             MemoryState.from_json(data),
             PlanState.from_json(data.get("plans", {}), joins),
+            EddyState.from_json(data.get("eddy", {})),
             tuple(data.get("events", ())),
         )

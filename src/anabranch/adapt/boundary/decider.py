@@ -38,7 +38,7 @@ class Decider(Protocol):
 
 
 class AdaptiveDecider:
-    """Asks the policies for load, memory and plans, in this order, so that they do not fight."""
+    """Asks the policies for load, memory, plans and ways of rows, in this order: they do not fight."""
 
     def start(self, state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Decisions]:
         """The memory budget or the sites may be others than those that the manifest was written under."""
@@ -50,7 +50,9 @@ class AdaptiveDecider:
             sizes=observed.state_bytes,
             budget=observed.settings.memory_budget,
         )
-        return replace(state, memory=memory), replace(started, admission=memory.admission())
+        eddy = state.eddy.decided(observed.batch, observed.choices, started.partition_map)
+        decisions = replace(started, admission=memory.admission(), router=eddy.router, eddies=eddy.told)
+        return replace(state, memory=memory), decisions
 
     def decide(self, state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Decisions]:
         state, choice = choose(state, observed)
@@ -85,9 +87,15 @@ def choose(state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Cho
     plans, migrations, reasons = choose_plans(
         state.plans.with_abandoned(observed.batch, observed.sites), observed
     )
-    events = (*moves, *spilled, *put_off, *reasons)
-    choice = Choice(after, strategy, migrations, memory.admission(), events)
-    return replace(state, controller=controller, memory=memory, plans=plans), choice
+    eddy = state.eddy.after(observed.choices, observed.sites, before).decided(
+        observed.batch, observed.choices, after
+    )
+    events = (*moves, *spilled, *put_off, *reasons, *eddy.events)
+    choice = Choice(
+        after, strategy, migrations, memory.admission(), events, router=eddy.router, eddies=eddy.told
+    )
+    state = replace(state, controller=controller, memory=memory, plans=plans, eddy=eddy.state)
+    return state, choice
 
 
 def _moves(

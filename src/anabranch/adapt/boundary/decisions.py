@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from anabranch.adapt.events import Event
 from anabranch.adapt.memory.admission import OPEN, Admission
 from anabranch.adapt.tracks.tracks import Migration, Tracks
 from anabranch.exchange.partition_map import PartitionMap
+from anabranch.exchange.station_router import StationRouter
 from anabranch.plan.cost.migration_cost import Strategy
 
 
@@ -25,6 +27,10 @@ class Choice:
     admission: Admission = OPEN
     events: tuple[Event, ...] = ()
     """Reasons."""
+    router: StationRouter = field(default_factory=StationRouter)
+    """Which stations rows take."""
+    eddies: tuple[Mapping[str, Any], ...] = ()
+    """What is told of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +46,7 @@ class Decisions:
     postponed: tuple[Migration, ...] = ()
     """Requests that have to wait for another boundary."""
     events: tuple[Event, ...] = ()
+    router: StationRouter = field(default_factory=StationRouter)
+    """Which stations rows take in the next step."""
+    eddies: tuple[Mapping[str, Any], ...] = ()
+    """What is told of it: tickets, shares of rows, what decided."""

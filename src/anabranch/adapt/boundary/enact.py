@@ -32,7 +32,9 @@ def enact(choice: Choice, observed: Observed) -> Decisions:
     tracks, renames = observed.rules.settled(tracks)
     # The policy will propose again what it still wants.
     asked = tuple(change for change in postponed if change in observed.requests)
-    return Decisions(after, tracks, choice.admission, renames, asked, events)
+    return Decisions(
+        after, tracks, choice.admission, renames, asked, events, router=choice.router, eddies=choice.eddies
+    )
 
 
 def start_with(admission: Admission, observed: Observed) -> Decisions:

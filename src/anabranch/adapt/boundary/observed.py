@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from anabranch.adapt.eddy.choice import StationChoice
 from anabranch.adapt.measures.site_report import SiteReport
 from anabranch.adapt.measures.statistics import Ints
 from anabranch.adapt.memory.site_budgets import Capacity
@@ -72,6 +73,8 @@ class Observed:
         Event time that passed in the step.
     overhead_s
         Seconds of the step in which no site worked.
+    choices
+        Where rows choose among stations.
     """
 
     batch: int
@@ -88,6 +91,7 @@ class Observed:
     requests: tuple[Migration, ...] = ()
     elapsed_s: float = 0.0
     overhead_s: float = 0.0
+    choices: tuple[StationChoice, ...] = ()
 
     @property
     def relocating(self) -> bool:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from anabranch.adapt.measures.statistics import Ints
+from anabranch.exchange.address import PARTITIONS
 
 
 @dataclass(slots=True)
@@ -33,6 +38,43 @@ class Abandoned:
     budget: int
     until: int | None = None
     """Of a track that ends."""
+
+
+def _none() -> Ints:
+    return np.zeros(PARTITIONS, dtype=np.int64)
+
+
+@dataclass(slots=True, eq=False)
+class StationReport:
+    """What rows of some references did at a station where they need not have come, by partition.
+
+    Attributes
+    ----------
+    arrived, found
+        New rows, and the joined rows that they led to.
+    stored, met
+        Rows from earlier batches, and the joined rows to which new rows of the other side led with them.
+    """
+
+    arrived: Ints = field(default_factory=_none)
+    found: Ints = field(default_factory=_none)
+    stored: Ints = field(default_factory=_none)
+    met: Ints = field(default_factory=_none)
+
+    @classmethod
+    def of_totals(cls, *, arrived: int, found: int, stored: int = 0, met: int = 0) -> StationReport:
+        """A report in which one partition has everything."""
+        report = cls()
+        for values, total in zip(report.counts(), (arrived, found, stored, met), strict=True):
+            values[0] = total
+        return report
+
+    def counts(self) -> tuple[Ints, ...]:
+        return tuple(getattr(self, f.name) for f in fields(self))
+
+    def add(self, other: StationReport) -> None:
+        for ours, theirs in zip(self.counts(), other.counts(), strict=True):
+            ours += theirs
 
 
 @dataclass(slots=True)
@@ -66,3 +108,5 @@ class SiteReport:
     joins: dict[str, JoinReport] = field(default_factory=dict)
     """By query with more than one plan."""
     abandoned: list[Abandoned] = field(default_factory=list)
+    stations: dict[str, StationReport] = field(default_factory=dict)
+    """By state: rows that had a choice of stations."""

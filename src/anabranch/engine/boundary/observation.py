@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anabranch.adapt.boundary.observed import BoundarySettings, Observed
+from anabranch.adapt.eddy.choice import StationChoice
 from anabranch.adapt.measures.statistics import Ints
 from anabranch.adapt.plans.joins import Joins
 from anabranch.adapt.tracks.tracks import Migration, Track, Tracks
@@ -20,7 +21,9 @@ from anabranch.engine.task.site_work import TrackCompiler
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import PartitionSet
+from anabranch.exchange.station_router import States
 from anabranch.plan.local_plan import LocalPlan
+from anabranch.plan.nodes import StationsNode
 from anabranch.queries.catalog import Catalog
 from anabranch.state import BlockMeta, Manifest, StreamState
 from anabranch.state.expiry import held_back
@@ -64,6 +67,7 @@ class Observation:
         self._compiler = compiler
         self._is_over = is_over
         self._held = held_by_state(catalog.plans)
+        self._choices = _choices(catalog.plans)
         joins = (plan for plan in catalog.plans if plan.has_tracks)
         self._defaults = {plan.query.name: str(plan.plan) for plan in joins}
 
@@ -125,7 +129,18 @@ class Observation:
             requests=requests,
             elapsed_s=elapsed_s,
             overhead_s=max(0.0, wall_s - busiest_s),
+            choices=self._choices,
         )
+
+
+def _choices(plans: Sequence[LocalPlan]) -> tuple[StationChoice, ...]:
+    """Where rows choose among stations; queries that share inputs share the choice."""
+    found: dict[States, StationChoice] = {}
+    for plan in plans:
+        if isinstance(plan.root, StationsNode):
+            for choice in StationChoice.of(plan.query.name, plan.root):
+                found.setdefault(choice.states, choice)
+    return tuple(found.values())
 
 
 def boundary_settings(settings: Settings) -> BoundarySettings:

@@ -321,6 +321,7 @@ class BatchLoop:
             admission=self._decisions.admission,
             look=self._state.plans.look(batch),
             now_s=now_s,
+            router=self._decisions.router,
         )
 
     def _outcome(

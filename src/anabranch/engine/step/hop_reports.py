@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from anabranch.adapt.measures.site_report import StationReport
 from anabranch.engine.reports import SiteReport, SlotReport
 
 
@@ -56,6 +57,8 @@ def _merged_site(reports: Sequence[SiteReport]) -> SiteReport:
         site.rows += later.rows
         site.pairs += later.pairs
         site.results += later.results
+        for state, report in later.stations.items():
+            site.stations.setdefault(state, StationReport()).add(report)
         for query, rows in later.waiting.items():
             site.waiting[query] = site.waiting.get(query, 0) + rows
         site.partitions = _added(site.partitions, later.partitions)

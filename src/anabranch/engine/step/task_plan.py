@@ -17,6 +17,7 @@ from anabranch.engine.task.site_work import without_strangers
 from anabranch.engine.task.slot_task import SlotTask
 from anabranch.engine.task.step_blocks import StepBlocks
 from anabranch.exchange.partition_map import PartitionMap
+from anabranch.exchange.station_router import StationRouter
 from anabranch.queries.catalog import Catalog
 from anabranch.state import BlockMeta
 from anabranch.state.block_lists import BlockList
@@ -42,6 +43,7 @@ def plan_task(
     admission: Admission,
     look: int | None,
     now_s: float,
+    router: StationRouter,
 ) -> SlotTask:
     """Describe a batch to its slots.
 
@@ -96,6 +98,7 @@ def plan_task(
         look=look,
         emissions=emissions_of(work.windowed, held, emitted, catalog.ahead(), owing),
         shipments=shipments,
+        router=router,
     )
 
 

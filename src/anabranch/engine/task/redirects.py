@@ -32,14 +32,16 @@ def redirected(rows: pa.Table, redirects: tuple[Redirect, ...]) -> pa.Table:
     times = rows.column(TIME).to_numpy()
     for redirect in redirects:
         mine = np.flatnonzero(rows.column(TAG).to_numpy() >> 1 == redirect.inputs[0])
-        chosen = redirect.choose(addresses[mine], times[mine])
-        for number, (source, column) in enumerate(zip(redirect.inputs, redirect.columns, strict=True)):
-            its = mine[chosen == number]
-            tags[its] = 2 * source + (tags[its] & 1)
-            addresses[its] = rows.column(column).take(pa.array(its)).to_numpy()  # of others it may be NULL
-    at = rows.schema.get_field_index
-    rows = rows.set_column(at(TAG), TAG, pa.array(tags, rows.schema.field(TAG).type))
-    return rows.set_column(at(HASH), HASH, pa.array(addresses))
+        at = pa.array(mine)
+        options = [rows.column(column).take(at).to_numpy() for column in redirect.columns]
+        chosen = redirect.choose(options, times[mine])
+        for number, source in enumerate(redirect.inputs):
+            its = chosen == number
+            tags[mine[its]] = 2 * source + (tags[mine[its]] & 1)
+            addresses[mine[its]] = options[number][its]
+    place = rows.schema.get_field_index
+    rows = rows.set_column(place(TAG), TAG, pa.array(tags, rows.schema.field(TAG).type))
+    return rows.set_column(place(HASH), HASH, pa.array(addresses))
 
 
 def _column(wire: Wire, source: int, column: str) -> str:

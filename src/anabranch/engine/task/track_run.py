@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from anabranch.adapt.measures.site_report import StationReport
 from anabranch.engine.reports import Abandoned, JoinReport, SiteReport
 from anabranch.engine.task.block_writer import BlockWriter
 from anabranch.engine.task.guest_rows import gather
@@ -18,6 +19,7 @@ from anabranch.engine.task.open_blocks import OpenBlock
 from anabranch.engine.task.site_work import TrackWork, join_states
 from anabranch.engine.task.staging import ResultWriter
 from anabranch.exchange.address import PARTITIONS
+from anabranch.exchange.partition_counts import partition_counts
 from anabranch.operators.group.aligned_windows import AlignedWindows
 from anabranch.operators.group.joined_results import as_stream
 from anabranch.operators.group.session_windows import SessionWindows
@@ -35,6 +37,7 @@ from anabranch.operators.operator import Operator
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import KeptTooMuch, WorkMemory
 from anabranch.plan.aggregate import WindowNode
+from anabranch.plan.inputs import HASH
 from anabranch.plan.local_plan import compile_plan
 from anabranch.plan.nodes import JoinNode, LeafNode, ProbeNode, StationRows, StationsNode
 from anabranch.plan.tree import default_probe
@@ -132,6 +135,7 @@ class TrackRun:
         self._run(operator, writer)
         if isinstance(operator, StationJoin):
             self.sent = operator.sent
+            self._tell_stations(operator)
         return operator, states
 
     @property
@@ -284,6 +288,20 @@ class TrackRun:
             memory=self._memory,
             choose=self._chosen,
         )
+
+    def _tell_stations(self, operator: StationJoin) -> None:
+        """Report what rows did that had a choice of stations."""
+        root = self._work.plan.root
+        assert isinstance(root, StationsNode)
+        for node in {node.state: node for options in root.choices() for node in options}.values():
+            told = self._report.stations.setdefault(node.state, StationReport())
+            if (rows := operator.arrived.get(node.state)) is not None:
+                told.arrived += partition_counts(rows.int64s(HASH))
+            if self._arrived is None:
+                for block in self._blocks_of(node.state):
+                    told.stored += block.rows_of * self._mine
+            told.found += operator.found.get(node.state, 0)
+            told.met += operator.met.get(node.state, 0)
 
     def _chosen(self, options: Sequence[StationRows], vectors: int) -> list[int]:
         seed = f"{self._task.batch} {self._report.site}"

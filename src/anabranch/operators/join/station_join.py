@@ -5,11 +5,15 @@ What they find is a result, or goes on to another station: in vectors, each of w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
+from anabranch.exchange.address import PARTITIONS
+from anabranch.operators.join.pair_bytes import Pairs
 from anabranch.operators.join.window_join import WindowJoin
+from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import WorkMemory
 from anabranch.plan.inputs import DEADLINE, HASH, MAX_TIME
@@ -18,6 +22,8 @@ from anabranch.plan.nodes import JoinNode, Operand, StationRows, StationsNode
 
 VECTOR_ROWS = 2048
 """Rows that take the same way."""
+
+_NONE = np.zeros(PARTITIONS, dtype=np.int64)
 
 Choose = Callable[[Sequence[StationRows], int], Sequence[int]]
 """Of the stations to which rows may go on, one for each of so many vectors."""
@@ -50,35 +56,53 @@ class StationJoin(WindowJoin):
         super().__init__(plan, new={}, old=old, emit=emit, quota=quota, memory=memory)
         assert isinstance(plan.root, StationsNode)
         self._stations = plan.root
-        self._arrived = arrived
+        self.arrived = arrived
         self._choose = choose
+        self._counts: list[tuple[dict[str, Int64s], dict[str, Int64s]]] = []
         self.sent: dict[str, list[pa.RecordBatch]] = {}
         """Rows that go on, by the state that will keep them."""
-        self.made: dict[tuple[int, tuple[str, ...]], int] = {}
-        """By edge and references of the rows that found them: how many were made."""
+        self.found: dict[str, Int64s] = {}
+        """By state of rows that have arrived: joined rows that they led to, by partition."""
+        self.met: dict[str, Int64s] = {}
+        """By state of rows that were there: joined rows to which others led with them."""
 
     def run(self) -> None:
         for station in self._stations.stations:
             for join in station.joins:
                 if any(self._new_rows(side) for side in join.sides):
-                    self._run_join(station.edge.number, join)
+                    self._run_join(join)
         self._keep_results()
 
-    def _run_join(self, edge: int, join: JoinNode) -> None:
-        made = 0
+    def _run_join(self, join: JoinNode) -> None:
+        """Meet, and count: rows come back to an eddy as virtual tuples."""
+        self._counts = [(self.found, {}), (self.met, {})]
+        pairs, made = self.pairs, 0
         for rows in self._joined(join):
             made += rows.num_rows
             if self._is_root(join):
                 self._emit_results(rows)
             elif rows.num_rows:
                 self._send(join, rows)
-        self.made[edge, join.aliases] = self.made.get((edge, join.aliases), 0) + made
+        kept = made / max(1, self.pairs - pairs)  # predicates are true of some pairs only
+        for total, found in self._counts:
+            for state, count in found.items():
+                total[state] = total.get(state, _NONE) + np.rint(count * kept).astype(np.int64)
+
+    def _matched(self, node: JoinNode, new: RowSet, old: RowSet, *, new_is_left: bool) -> Iterator[Pairs]:
+        before = self.pairs_by_partition.copy()
+        yield from super()._matched(node, new, old, new_is_left=new_is_left)
+        pairs = self.pairs_by_partition - before
+        new_side, old_side = node.sides if new_is_left else node.sides[::-1]
+        (_, found), (_, met) = self._counts
+        found[new_side.state] = found.get(new_side.state, _NONE) + pairs
+        theirs = found if old is self.arrived.get(old_side.state) else met
+        theirs[old_side.state] = theirs.get(old_side.state, _NONE) + pairs
 
     def _is_root(self, node: JoinNode) -> bool:
         return len(node.aliases) == len(self._stations.aliases)
 
     def _new_rows(self, node: Operand) -> list[RowSet]:
-        rows = self._arrived.get(node.state)
+        rows = self.arrived.get(node.state)
         return [] if rows is None or not len(rows) else [rows]
 
     def _send(self, join: JoinNode, rows: pa.Table) -> None:

@@ -1,0 +1,1 @@
+"""Distributed eddies: which station rows take next, decided from what stations report."""

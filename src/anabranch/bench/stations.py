@@ -1,0 +1,110 @@
+"""Eddies beside fixed orders: CPU time of a chain of three streams, batch loop and state, without Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from anabranch.adapt.boundary.boundary_state import BoundaryState
+from anabranch.adapt.boundary.decider import AdaptiveDecider
+from anabranch.adapt.boundary.decisions import Decisions
+from anabranch.adapt.boundary.observed import Observed
+from anabranch.engine.local_driver import LocalRun
+from anabranch.engine.settings import Settings
+from anabranch.exchange.station_router import StationRouter, Ways
+from anabranch.workloads.chain import STREAMS, Chain
+
+Batches = Callable[[], Iterator[Mapping[str, pa.Table]]]
+WARM_UP = 5
+"""Batches that do not count: windows fill, and what an eddy does while it knows nothing has to leave them."""
+
+
+class FixedOrder(AdaptiveDecider):
+    """Sends all rows the same way: a static plan.
+
+    Parameters
+    ----------
+    first
+        The station, such as `r–s`, that rows take before others.
+    """
+
+    def __init__(self, first: str) -> None:
+        self._first = first
+
+    def start(self, state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Decisions]:
+        state, decisions = super().start(state, observed)
+        return state, self._fixed(decisions, observed)
+
+    def decide(self, state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Decisions]:
+        state, decisions = super().decide(state, observed)
+        return state, self._fixed(decisions, observed)
+
+    def _fixed(self, decisions: Decisions, observed: Observed) -> Decisions:
+        ways = {
+            choice.states: Ways.fixed(len(choice.states), choice.stations.index(self._first))
+            for choice in observed.choices
+        }
+        return replace(decisions, router=StationRouter(ways))
+
+
+@dataclass(frozen=True, slots=True)
+class OrderBench:
+    """CPU seconds of the same batches, by order of stations."""
+
+    fixed: Mapping[str, float]
+    eddy: float
+    results: int
+    first: tuple[float, ...]
+    """By batch, part of the rows of s that the eddy sent to r–s first."""
+
+    @property
+    def ratio(self) -> float:
+        """The eddy against the best fixed order: below 1 it is faster."""
+        return self.eddy / min(self.fixed.values())
+
+
+def run_orders(scratch: Path, chain: Chain, batches: Batches, *, sites: int = 4) -> OrderBench:
+    """Run the batches in both fixed orders and with an eddy; raises if results differ."""
+    runs = {
+        name: _run(scratch / name.replace("–", "-"), chain, batches(), sites, first)
+        for name, first in {"r–s": "r–s", "s–t": "s–t", "eddy": None}.items()
+    }
+    found = {results for _, results, _ in runs.values()}
+    if len(found) > 1:
+        raise AssertionError(f"orders give different numbers of results: {found}")
+    eddy = runs.pop("eddy")
+    return OrderBench({name: run[0] for name, run in runs.items()}, eddy[0], eddy[1], eddy[2])
+
+
+def _run(
+    scratch: Path, chain: Chain, batches: Iterator[Mapping[str, pa.Table]], sites: int, first: str | None
+) -> tuple[float, int, tuple[float, ...]]:
+    settings = Settings(sites=sites, slots=1, ordering="eddy", rebalance="off")
+    decider = AdaptiveDecider() if first is None else FixedOrder(first)
+    run = LocalRun(scratch, STREAMS, [chain.query()], settings=settings, decider=decider)
+    took, shares = 0.0, []
+    try:
+        for number, tables in enumerate(batches):
+            began = time.process_time()
+            summary = run.batch(tables)
+            if number >= WARM_UP:
+                took += time.process_time() - began
+            counts: dict[str, int] = {}
+            for report in summary.reports:
+                for site in report.sites:
+                    for state, told in site.stations.items():
+                        counts[state] = counts.get(state, 0) + int(told.arrived.sum())
+            states = run.loop.layout.inputs[next(iter(_choice_inputs(run)))].alternatives
+            shares.append(counts.get(states[0], 0) / max(1, sum(counts.get(s, 0) for s in states)))
+        results = run.results("chain").num_rows
+    finally:
+        run.close()
+    return took, results, tuple(shares)
+
+
+def _choice_inputs(run: LocalRun) -> Iterator[int]:
+    return (i.id for i in run.loop.layout.inputs if len(i.alternatives) > 1)
