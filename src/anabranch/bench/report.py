@@ -15,6 +15,7 @@ from anabranch.bench.adapt_loads import LoadResult
 from anabranch.bench.band import BandBench, DistanceBench
 from anabranch.bench.empty import EmptyBatches
 from anabranch.bench.engine_run import WARM_UP_BATCHES, EngineRun, Skipped
+from anabranch.bench.filter import FilterBench
 from anabranch.bench.join import JoinBench, JoinResult
 from anabranch.bench.kernels import KernelBench
 from anabranch.bench.many_sites import FEW, MANY, ROWS, ManySites
@@ -184,6 +185,35 @@ def band_table(band: BandBench, distance: DistanceBench) -> Table:
     return table
 
 
+def filter_table(results: Sequence[FilterBench]) -> Table:
+    """Rows a second against predicates."""
+    table = Table(title="Group filter, CPU time of one core", title_justify="left")
+    for column in (
+        "predicates",
+        "of the form",
+        "M rows/s",
+        "ns a row",
+        "pairs a row",
+        "DuckDB, M rows/s",
+        "index all",
+        "add one",
+    ):
+        table.add_column(column, justify="left" if column == "of the form" else "right")
+    for r in results:
+        peer = "–" if r.duckdb_seconds is None else f"{r.rows / r.duckdb_seconds / 1e6:,.1f}"
+        table.add_row(
+            f"{r.predicates:,}",
+            r.kind,
+            f"{r.rows_per_second / 1e6:,.1f}",
+            f"{r.ns_per_row:,.0f}",
+            f"{r.pairs / r.rows:.2f}",
+            peer,
+            f"{r.build_seconds:.2f} s",
+            f"{r.add_seconds * 1e3:.1f} ms",
+        )
+    return table
+
+
 def loads_table(results: Sequence[LoadResult]) -> Table:
     table = Table(title="Balancing, load by load", title_justify="left")
     table.add_column("load")
@@ -257,7 +287,8 @@ def join_json(bench: JoinBench | WindowBench, results: Sequence[JoinResult]) -> 
 
 
 def plain_json(
-    name: str, result: WindowScale | EmptyBatches | StateMemory | AdaptCost | KernelBench | BandBench
+    name: str,
+    result: WindowScale | EmptyBatches | StateMemory | AdaptCost | KernelBench | BandBench | FilterBench,
 ) -> dict[str, Any]:
     """A measurement that is one dataclass, its ratio included."""
     found = {"bench": name, "machine": machine(), **dataclasses.asdict(result)}
