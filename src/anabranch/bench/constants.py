@@ -86,8 +86,8 @@ def run_constants(
     plan_ms = _median_ms(lambda: run.loop.next_task())
     task = run.loop.next_task()
     function = first_hop(task)
-    sent = cloudpickle.dumps(function)
-    pickle_ms = _median_ms(lambda: cloudpickle.dumps(function))
+    sent = _pickled(function)
+    pickle_ms = _median_ms(lambda: _pickled(function))
     unpickle_ms = _median_ms(lambda: pickle.loads(sent))  # noqa: S301 - made above
     constants = compiled_constants(task.storage, task.constants).constants
     run.close()
@@ -152,6 +152,11 @@ def _rows(batch: int, rows: int, values: int) -> dict[str, pa.Table]:
         )
         for name in STREAMS
     }
+
+
+def _pickled(function: Callable[..., object]) -> bytes:
+    """A task's function as Spark sends it."""
+    return bytes(cloudpickle.dumps(function))  # type: ignore[no-untyped-call]
 
 
 def _median_ms(work: Callable[[], object]) -> float:

@@ -6,22 +6,25 @@ import dataclasses
 import os
 import platform
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from anabranch.bench.adapt import SITES, AdaptCost
 from anabranch.bench.adapt_loads import LoadResult
 from anabranch.bench.band import BandBench, DistanceBench
-from anabranch.bench.constants import ConstantsBench
 from anabranch.bench.empty import EmptyBatches
 from anabranch.bench.engine_run import WARM_UP_BATCHES, EngineRun, Skipped
+from anabranch.bench.filter import FilterBench
 from anabranch.bench.join import JoinBench, JoinResult
 from anabranch.bench.kernels import KernelBench
 from anabranch.bench.many_sites import FEW, MANY, ROWS, ManySites
 from anabranch.bench.memory import StateMemory
 from anabranch.bench.window import WindowBench
 from anabranch.bench.window_scale import WindowScale
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 MIB = 1024 * 1024
 
@@ -185,6 +188,35 @@ def band_table(band: BandBench, distance: DistanceBench) -> Table:
     return table
 
 
+def filter_table(results: Sequence[FilterBench]) -> Table:
+    """Rows a second against predicates."""
+    table = Table(title="Group filter, CPU time of one core", title_justify="left")
+    for column in (
+        "predicates",
+        "of the form",
+        "M rows/s",
+        "ns a row",
+        "pairs a row",
+        "DuckDB, M rows/s",
+        "index all",
+        "add one",
+    ):
+        table.add_column(column, justify="left" if column == "of the form" else "right")
+    for r in results:
+        peer = "–" if r.duckdb_seconds is None else f"{r.rows / r.duckdb_seconds / 1e6:,.1f}"
+        table.add_row(
+            f"{r.predicates:,}",
+            r.kind,
+            f"{r.rows_per_second / 1e6:,.1f}",
+            f"{r.ns_per_row:,.0f}",
+            f"{r.pairs / r.rows:.2f}",
+            peer,
+            f"{r.build_seconds:.2f} s",
+            f"{r.add_seconds * 1e3:.1f} ms",
+        )
+    return table
+
+
 def loads_table(results: Sequence[LoadResult]) -> Table:
     table = Table(title="Balancing, load by load", title_justify="left")
     table.add_column("load")
@@ -257,13 +289,11 @@ def join_json(bench: JoinBench | WindowBench, results: Sequence[JoinResult]) -> 
     }
 
 
-def plain_json(
-    name: str,
-    result: WindowScale | EmptyBatches | StateMemory | AdaptCost | KernelBench | BandBench | ConstantsBench,
-) -> dict[str, Any]:
-    """A measurement that is one dataclass, its ratio included."""
+def plain_json(name: str, result: DataclassInstance) -> dict[str, Any]:
+    """A measurement that is one dataclass, its ratio included where it has one."""
     found = {"bench": name, "machine": machine(), **dataclasses.asdict(result)}
-    return found if isinstance(result, StateMemory) else found | {"ratio": result.ratio}
+    ratio = getattr(result, "ratio", None)
+    return found if ratio is None else found | {"ratio": ratio}
 
 
 def _outcome_json(result: JoinResult) -> dict[str, Any]:

@@ -271,6 +271,32 @@ def constants(
             raise TooSlow("more than a thousand queries may take:\n" + "\n".join(broken))
 
 
+@bench.command("filter")
+def group_filter(
+    rows: Annotated[int, typer.Option(help="Rows to match.", min=1000)] = 2_000_000,
+    rounds: Annotated[int, typer.Option(help="Turns, of which the shortest counts.", min=1)] = 5,
+    json_file: JsonFile = None,
+    debug: Debug = False,
+) -> None:
+    """Match rows with 1,000 and 100,000 predicates at once, beside DuckDB's join with a table of rules."""
+    with telling(debug=debug):
+        from anabranch.bench.filter import WANTED, run_filter
+        from anabranch.bench.report import filter_table, plain_json
+
+        console = _console()
+        with console.status("Matching …"):
+            results = tuple(run_filter(rows=rows, rounds=rounds))
+        console.print(filter_table(results))
+        _write(json_file, {"filter": [plain_json("filter", r) for r in results]})
+        best = {n: max(r.rows_per_second for r in results if r.predicates == n) for n in WANTED}
+        if slow := [
+            f"{n:,} predicates: {best[n]:,.0f} rows a second"
+            for n, least in WANTED.items()
+            if best[n] < least
+        ]:
+            raise TooSlow("the group filter is slower than it should be:\n" + "\n".join(slow))
+
+
 def _console() -> Console:
     """Wide enough for the tables."""
     console = Console()

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 import duckdb
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from anabranch.operators.rows.arrow_types import arrow_type
@@ -22,6 +24,13 @@ def filter_rows(rows: pa.Table, predicates: Sequence[str]) -> pa.Table:
         return rows
     where = " AND ".join(f"({p})" for p in predicates)
     return _connection().from_arrow(rows).filter(where).to_arrow_table()
+
+
+def where(rows: pa.Table, predicate: str) -> npt.NDArray[np.bool_]:
+    """For which rows a predicate is true."""
+    holds = _connection().from_arrow(rows).project(f"({predicate}) IS TRUE AS holds").to_arrow_table()
+    flags: npt.NDArray[np.bool_] = holds.column("holds").to_numpy()
+    return flags
 
 
 def project(rows: pa.Table, outputs: Sequence[Output]) -> pa.Table:

@@ -1,0 +1,1 @@
+"""Many predicates as one index."""
