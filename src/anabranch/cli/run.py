@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from anabranch.cli.figures import duration
 from anabranch.cli.flow_file import check_sources, read_flow
 from anabranch.cli.follow import follow
 from anabranch.cli.last_word import last_word
@@ -89,11 +93,14 @@ def _run(
     *,
     debug: bool,
 ) -> int:
-    from anabranch.spark.session import Session
-
     try:
         view.note("Starting Spark …")
+        began = time.perf_counter()
+        _import_beside()
         spark = start_spark(cluster.master, cluster.conf, log_file=cluster.log_file, debug=debug)
+        view.note(f"Spark is up after {duration(time.perf_counter() - began)}. Workers start …")
+        from anabranch.spark.session import Session
+
         session = Session(spark, checkpoint, **({} if cluster.sites is None else {"sites": cluster.sites}))
         session.load(flow)
         with StopRequest() as stop, view:
@@ -104,6 +111,12 @@ def _run(
     view.last_word(last_word(session.checkpoint, flow.queries, stop))
     # To stop a run without end is how it ends; to stop one that had an end leaves work undone.
     return stop.exit_code if "availableNow" in trigger else 0
+
+
+def _import_beside() -> None:
+    """Import what a session needs while the JVM starts: it takes a second."""
+    import_module("anabranch.spark.spark_session")  # PySpark cannot be imported by two threads at once
+    threading.Thread(target=import_module, args=("anabranch.spark.session",), daemon=True).start()
 
 
 def _trigger(*, available_now: bool, every: str | None) -> dict[str, Any]:
