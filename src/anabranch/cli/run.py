@@ -16,7 +16,7 @@ from anabranch.cli.figures import duration
 from anabranch.cli.flow_file import check_sources, read_flow
 from anabranch.cli.follow import follow
 from anabranch.cli.last_word import last_word
-from anabranch.cli.spark_start import parse_conf, start_spark
+from anabranch.cli.spark_start import log_kept_after_failure, parse_conf, start_spark
 from anabranch.cli.stop_request import StopRequest
 from anabranch.cli.telling import Debug, InputError, telling
 from anabranch.cli.views import RunView, choose_view
@@ -61,13 +61,13 @@ def run(
     ] = None,
     conf: Annotated[list[str] | None, typer.Option(help="Spark setting key=value; may be repeated.")] = None,
     log_file: Annotated[
-        Path | None, typer.Option(help="Keep Spark's log in this file; else it is deleted at the end.")
+        Path | None, typer.Option(help="Keep Spark's log in this file; else it is kept only after a failure.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per batch and event.")] = False,
     debug: Debug = False,
 ) -> None:
     """Run the continuous queries of a flow file until they are done or Ctrl-C."""
-    with telling(debug=debug):
+    with log_kept_after_failure(), telling(debug=debug):
         declared = read_flow(flow)
         trigger = _trigger(available_now=available_now, every=every)
         if end_of_input and not available_now:
@@ -105,6 +105,8 @@ def _run(
         session.load(flow)
         with StopRequest() as stop, view:
             follow(session.start(listeners=[view], **trigger), stop)
+            if stop.signal is not None:
+                view.stopped()
     except KeyboardInterrupt:
         Console(stderr=True).print("Interrupted. The state is at the last committed batch; nothing is lost.")
         return 130
