@@ -82,3 +82,6 @@ if [[ ! -x $venv/bin/python ]] || ! python_fits "$venv/bin/python"; then
 fi
 say "installing anabranch and its development tools into $venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+# What the first run would otherwise wait for; a start works without it.
+say "compiling kernels and archiving Spark's classes, once"
+"$venv/bin/anabranch" prepare >&2 || say "that failed; the first run takes some seconds longer"

@@ -7,11 +7,12 @@ import typer
 from anabranch.cli.bench import bench
 from anabranch.cli.demo.demo import demo
 from anabranch.cli.explain import explain
+from anabranch.cli.prepare import prepare
 from anabranch.cli.reproduce import reproduce
 from anabranch.cli.run import run
 from anabranch.cli.state import state
 
-COMMANDS = (run, explain, state, demo, reproduce)
+COMMANDS = (run, explain, state, demo, prepare, reproduce)
 
 app = typer.Typer(
     name="anabranch",

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from anabranch.cli.figures import duration
 from anabranch.cli.flow_file import check_sources, read_flow
 from anabranch.cli.follow import follow
 from anabranch.cli.last_word import last_word
-from anabranch.cli.spark_start import parse_conf, start_spark
+from anabranch.cli.spark_start import log_kept_after_failure, parse_conf, start_spark
 from anabranch.cli.stop_request import StopRequest
 from anabranch.cli.telling import Debug, InputError, telling
 from anabranch.cli.views import RunView, choose_view
@@ -57,13 +61,13 @@ def run(
     ] = None,
     conf: Annotated[list[str] | None, typer.Option(help="Spark setting key=value; may be repeated.")] = None,
     log_file: Annotated[
-        Path | None, typer.Option(help="Keep Spark's log in this file; else it is deleted at the end.")
+        Path | None, typer.Option(help="Keep Spark's log in this file; else it is kept only after a failure.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per batch and event.")] = False,
     debug: Debug = False,
 ) -> None:
     """Run the continuous queries of a flow file until they are done or Ctrl-C."""
-    with telling(debug=debug):
+    with log_kept_after_failure(), telling(debug=debug):
         declared = read_flow(flow)
         trigger = _trigger(available_now=available_now, every=every)
         if end_of_input and not available_now:
@@ -89,21 +93,32 @@ def _run(
     *,
     debug: bool,
 ) -> int:
-    from anabranch.spark.session import Session
-
     try:
         view.note("Starting Spark …")
+        began = time.perf_counter()
+        _import_beside()
         spark = start_spark(cluster.master, cluster.conf, log_file=cluster.log_file, debug=debug)
+        view.note(f"Spark is up after {duration(time.perf_counter() - began)}. Workers start …")
+        from anabranch.spark.session import Session
+
         session = Session(spark, checkpoint, **({} if cluster.sites is None else {"sites": cluster.sites}))
         session.load(flow)
         with StopRequest() as stop, view:
             follow(session.start(listeners=[view], **trigger), stop)
+            if stop.signal is not None:
+                view.stopped()
     except KeyboardInterrupt:
         Console(stderr=True).print("Interrupted. The state is at the last committed batch; nothing is lost.")
         return 130
     view.last_word(last_word(session.checkpoint, flow.queries, stop))
     # To stop a run without end is how it ends; to stop one that had an end leaves work undone.
     return stop.exit_code if "availableNow" in trigger else 0
+
+
+def _import_beside() -> None:
+    """Import what a session needs while the JVM starts: it takes a second."""
+    import_module("anabranch.spark.spark_session")  # PySpark cannot be imported by two threads at once
+    threading.Thread(target=import_module, args=("anabranch.spark.session",), daemon=True).start()
 
 
 def _trigger(*, available_now: bool, every: str | None) -> dict[str, Any]:

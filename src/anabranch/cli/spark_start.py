@@ -12,11 +12,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.cli.telling import InputError
+import typer
+from rich.console import Console
+
+from anabranch.cli.telling import WRONG_INPUT, InputError
 from anabranch.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_passing_logs: list[Path] = []
+"""Logs that nobody has asked for: deleted at the end, unless the command has failed."""
 
 
 def start_spark(
@@ -31,7 +38,8 @@ def start_spark(
     Parameters
     ----------
     log_file
-        Where the JVM writes its log; without it, to a file that is deleted at the end.
+        Where the JVM writes its log; without it, to a file that is deleted at the end of a command that
+        has not failed.
     debug
         Let the JVM write to our standard error.
     """
@@ -49,8 +57,27 @@ def start_spark(
     except Exception as error:
         raise ConfigError(_why_not_started(error, log)) from error
     if log_file is None:
-        atexit.register(log.unlink, missing_ok=True)
+        _passing_logs.append(log)
     return spark
+
+
+@contextmanager
+def log_kept_after_failure() -> Iterator[None]:
+    """Say where Spark's log is when a command fails, and keep it then."""
+    try:
+        yield
+    except BaseException as error:
+        wrong_input = isinstance(error, typer.Exit) and error.exit_code == WRONG_INPUT
+        for log in () if wrong_input else tuple(_passing_logs):
+            _passing_logs.remove(log)
+            Console(stderr=True, soft_wrap=True, highlight=False).print(f"Spark's log is kept in {log}")
+        raise
+
+
+@atexit.register
+def _delete_passing_logs() -> None:
+    for log in _passing_logs:
+        log.unlink(missing_ok=True)
 
 
 @contextmanager

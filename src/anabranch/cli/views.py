@@ -15,6 +15,7 @@ from rich.text import Text
 
 from anabranch.adapt.events import Event
 from anabranch.cli.figures import count, duration, size
+from anabranch.cli.rounds import round_lines
 from anabranch.cli.screen import Screen, batch_name
 from anabranch.engine.listener import Listener
 from anabranch.engine.progress import Progress
@@ -34,6 +35,9 @@ class RunView(Listener):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Nothing to tidy."""
+
+    def stopped(self) -> None:
+        """Somebody has stopped the run."""
 
     def last_word(self, event: Event) -> None:
         """Say how it ended, and what to do next."""
@@ -83,16 +87,32 @@ class LineView(RunView):
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._round: list[Event] = []
+        """What was decided after the batch whose progress is told next."""
 
     def note(self, text: str) -> None:
         self._print(Text(text))
 
     def on_progress(self, progress: Progress) -> None:
+        self._tell_round()
         self._print(Text(batch_line(progress)))
 
     def on_event(self, event: Event) -> None:
-        if not event.kind.is_detail:
-            self._print(Text(str(event)))
+        if event.kind.is_decision:
+            self._round.append(event)
+        else:
+            self._tell(str(event))
+
+    def on_end(self, error: AnabranchError | None) -> None:
+        self._tell_round()
+
+    def _tell_round(self) -> None:
+        for line in round_lines(self._round):
+            self._tell(line)
+        self._round.clear()
+
+    def _tell(self, line: str) -> None:
+        self._print(Text(line))
 
     def last_word(self, event: Event) -> None:
         self._print(Text(event.message[:1].upper() + event.message[1:]))
@@ -121,16 +141,20 @@ class LiveView(LineView):
         self._live.__exit__(kind, error, trace)
 
     def on_progress(self, progress: Progress) -> None:
+        self._tell_round()
         self._screen.add_batch(progress)
         self._live.refresh()
 
-    def on_event(self, event: Event) -> None:
-        if not event.kind.is_detail:
-            self._screen.add_event(event)
-
     def on_end(self, error: AnabranchError | None) -> None:
+        super().on_end(error)
         self._screen.end("done" if error is None else "failed")
         self._live.refresh()
+
+    def stopped(self) -> None:
+        self._screen.end("stopped")
+
+    def _tell(self, line: str) -> None:
+        self._screen.add_event(line)
 
 
 def batch_line(progress: Progress) -> str:

@@ -34,6 +34,7 @@ from anabranch.spark.interrupt import await_interrupt
 from anabranch.spark.run import Run
 from anabranch.spark.run_driver import RunDriver
 from anabranch.spark.sources import check_sources, open_sources, source_names
+from anabranch.spark.warm_workers import warm_workers
 from anabranch.state import PosixStorage, newest
 from anabranch.state.fence import Fence, acquire
 
@@ -221,6 +222,7 @@ class Session:
         if settings.end_of_input == "true" and not trigger.get("availableNow"):
             raise ConfigError("the end of input can only be declared for a run with availableNow=True")
         streams = tuple(self._streams.values())
+        self._warm_up = warm_workers(self.spark, streams, tuple(self._queries.values()))
         with source_names(self.spark, streams) as by_name:
             frames = open_sources(self.spark, streams, self._frames, by_name=by_name)
             storage = PosixStorage(self.checkpoint)
@@ -276,6 +278,7 @@ class Session:
             for key, value in batch_conf(loop.wire).items():
                 rows.sparkSession.conf.set(key, value)
             offsets, source_id = spark_position(self.checkpoint, batch)
+            self._warm_up.wait()
             driver.process(
                 batch,
                 offsets=offsets,

@@ -11,9 +11,11 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from anabranch.errors import ConfigError
+from anabranch.spark.class_archive import archive_options
 from anabranch.spark.failures import explain_failure
 from anabranch.spark.given_conf import given_conf
 
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 DEFAULTS = {
     "spark.app.name": "anabranch",
     "spark.ui.enabled": "false",
@@ -23,7 +25,7 @@ DEFAULTS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.log.level": "ERROR",
     # Hadoop runs a process for every permission it sets on a local file: start those cheaply.
-    "spark.driver.extraJavaOptions": "-Djdk.lang.Process.launchMechanism=VFORK",
+    JAVA_OPTIONS: "-Djdk.lang.Process.launchMechanism=VFORK",
 }
 LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 """Where all of Spark is in one process; executors elsewhere must be able to reach the driver."""
@@ -76,6 +78,8 @@ def settings_to_start(
     asked = dict(conf) | ({} if master is None else {"spark.master": master})
     settings = {"spark.master": "local[*]"} | dict(given) | asked
     defaults = DEFAULTS | (LOOPBACK if settings["spark.master"].startswith("local") else {})
+    if archive := archive_options():
+        defaults[JAVA_OPTIONS] += f" {archive}"
     if "spark.master" not in given:
         asked["spark.master"] = settings["spark.master"]
     return {key: value for key, value in defaults.items() if key not in settings} | asked
