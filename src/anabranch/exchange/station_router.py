@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anabranch.exchange.address import Addresses
+from anabranch.exchange.router import FIRST, Case, Placed, WireNames, WireRows
 
 PARTS = 1024
 """Shares are counted in so many parts."""
@@ -61,14 +62,25 @@ class Redirect:
         found: npt.NDArray[np.int64] = np.searchsorted([end for _, end in self.bounds()], parts, side="right")
         return found
 
-    def cases(self, *, tag: str, address: str, time: str) -> list[tuple[str, str, str]]:
-        """Per alternative beside the first: Spark SQL of when, and of the tag and the address then."""
-        part = f"(({address} ^ {time} ^ {self.seed}L) & {PARTS - 1})"
+    def placed(self, rows: WireRows) -> Placed:
+        """Rows of the first input, each at the station of its alternative."""
+        mine = rows.of_input(self.inputs[0])
+        tags, addresses = rows.tags[mine], rows.addresses[mine]
+        chosen = self.choose(addresses, rows.times[mine])
+        for number, (source, column) in enumerate(zip(self.inputs, self.columns, strict=True)):
+            its = np.flatnonzero(chosen == number)
+            tags[its] = 2 * source + (tags[its] & FIRST)
+            addresses[its] = rows.column(column, mine[its])
+        return Placed.as_addressed(mine, tags, addresses)
+
+    def cases(self, names: WireNames) -> list[Case]:
+        """One for each alternative with a share, beside the first."""
+        part = f"(({names.address} ^ {names.time} ^ {self.seed}L) & {PARTS - 1})"
         alternatives = zip(self.inputs, self.columns, self.bounds(), strict=True)
         return [
-            (
-                f"({tag} >> 1) = {self.inputs[0]} AND {part} >= {start} AND {part} < {end}",
-                f"{2 * number} + ({tag} & 1)",
+            Case(
+                f"({names.tag} >> 1) = {self.inputs[0]} AND {part} >= {start} AND {part} < {end}",
+                f"{2 * number} + ({names.tag} & {FIRST})",
                 f"`{column}`",
             )
             for number, column, (start, end) in list(alternatives)[1:]

@@ -14,6 +14,7 @@ from anabranch.adapt.measures.rolling import Memory
 from anabranch.adapt.memory.memory_state import MemoryState
 from anabranch.adapt.plans.joins import Joins
 from anabranch.adapt.plans.plan_state import PlanState
+from anabranch.adapt.routing.routing_state import RoutingState
 
 HICCUP_S = 0.01
 """What a pause of the machine adds to the time of a site, in a batch that takes some milliseconds."""
@@ -41,6 +42,7 @@ class BoundaryState:
     controller: Controller = field(default_factory=lambda: _controller({}))
     memory: MemoryState = field(default_factory=MemoryState)
     plans: PlanState = field(default_factory=PlanState)
+    routing: RoutingState = field(default_factory=RoutingState)
     events: tuple[Mapping[str, Any], ...] = ()
 
     def with_events(self, events: Iterable[Event]) -> BoundaryState:
@@ -55,6 +57,7 @@ class BoundaryState:
             **self.memory.to_json(),
             "events": list(self.events),
             "plans": self.plans.to_json(),
+            "routing": self.routing.to_json(),
         }
 
     @classmethod
@@ -64,5 +67,6 @@ class BoundaryState:
             _controller(data.get("controller", {})),
             MemoryState.from_json(data),
             PlanState.from_json(data.get("plans", {}), joins),
+            RoutingState.from_json(data.get("routing", {}), joins),
             tuple(data.get("events", ())),
         )

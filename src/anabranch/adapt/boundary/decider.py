@@ -21,6 +21,7 @@ from anabranch.adapt.boundary.plan_choice import choose_plans, choose_strategy
 from anabranch.adapt.events import Event
 from anabranch.adapt.measures.statistics import Statistics
 from anabranch.adapt.memory.memory_state import choose_budgets, choose_spilled
+from anabranch.adapt.routing.aligned_policy import choose_routing, start_routing
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.cost.migration_cost import Strategy
 
@@ -50,7 +51,8 @@ class AdaptiveDecider:
             sizes=observed.state_bytes,
             budget=observed.settings.memory_budget,
         )
-        return replace(state, memory=memory), replace(started, admission=memory.admission())
+        routing = start_routing(state.routing, observed, started.partition_map)
+        return replace(state, memory=memory, routing=routing), replace(started, admission=memory.admission())
 
     def decide(self, state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Decisions]:
         state, choice = choose(state, observed)
@@ -85,9 +87,10 @@ def choose(state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Cho
     plans, migrations, reasons = choose_plans(
         state.plans.with_abandoned(observed.batch, observed.sites), observed
     )
-    events = (*moves, *spilled, *put_off, *reasons)
+    routing, routed = choose_routing(state.routing, observed, after)
+    events = (*moves, *spilled, *put_off, *reasons, *routed)
     choice = Choice(after, strategy, migrations, memory.admission(), events)
-    return replace(state, controller=controller, memory=memory, plans=plans), choice
+    return replace(state, controller=controller, memory=memory, plans=plans, routing=routing), choice
 
 
 def _moves(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from anabranch.adapt.measures.site_report import SiteReport
@@ -32,6 +32,8 @@ class BoundarySettings:
     """Bytes of intermediate rows that a query may keep at a site; None is any number."""
     copies: bool = False
     """Whether state that moves is copied, because sites share nothing."""
+    routing: str = "auto"
+    """How joins run that no key spreads: `auto` or `aligned` over all sites, `hash` at one."""
 
 
 class TrackRules(Protocol):
@@ -48,6 +50,25 @@ class TrackRules(Protocol):
     def settled(self, tracks: Tracks) -> tuple[Tracks, Mapping[str, str]]:
         """The tracks without those that have outlived what was before, and new names of their states."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class StreamClock:
+    """How far a stream has come.
+
+    Attributes
+    ----------
+    newest
+        The largest event time that was routed; None before the first row.
+    watermark
+        Below it nothing will be routed any more; held back by rows that wait.
+    rows
+        Rows of the step that has ended.
+    """
+
+    newest: int | None = None
+    watermark: int | None = None
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +93,8 @@ class Observed:
         Event time that passed in the step.
     overhead_s
         Seconds of the step in which no site worked.
+    clocks
+        By stream, how far it has come.
     """
 
     batch: int
@@ -88,6 +111,7 @@ class Observed:
     requests: tuple[Migration, ...] = ()
     elapsed_s: float = 0.0
     overhead_s: float = 0.0
+    clocks: Mapping[str, StreamClock] = field(default_factory=dict)
 
     @property
     def relocating(self) -> bool:

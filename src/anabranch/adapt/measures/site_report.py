@@ -66,3 +66,5 @@ class SiteReport:
     joins: dict[str, JoinReport] = field(default_factory=dict)
     """By query with more than one plan."""
     abandoned: list[Abandoned] = field(default_factory=list)
+    diffused_s: dict[str, float] = field(default_factory=dict)
+    """Of `busy_s`, what joins took whose rows a router spreads, by query."""

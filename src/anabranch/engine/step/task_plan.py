@@ -15,6 +15,7 @@ from anabranch.engine.task.memory_plan import MERGE_COPIES, memory_plan, owing_p
 from anabranch.engine.task.site_work import TrackWork, all_plans, without_strangers
 from anabranch.engine.task.slot_task import SlotTask
 from anabranch.engine.task.wire import Wire
+from anabranch.exchange.aligned_router import AlignedTable
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.queries.catalog import Catalog
@@ -40,6 +41,7 @@ def plan_task(
     watermarks: Mapping[str, int | None],
     admission: Admission,
     look: int | None,
+    aligned: Mapping[str, AlignedTable],
     now_s: float,
 ) -> SlotTask:
     """Describe a batch to its slots.
@@ -52,6 +54,8 @@ def plan_task(
         Blocks of the last manifest.
     watermarks
         By stream, after the last batch.
+    aligned
+        By query with aligned routing, where its rows go.
     """
     layout, plans = catalog.layout, all_plans(work)
     waiting = waiting_blocks(layout, stored)
@@ -91,6 +95,7 @@ def plan_task(
         emissions=emissions,
         trims=trims_of(plans, emissions),
         shipments=shipments,
+        aligned=aligned,
     )
 
 
