@@ -27,11 +27,11 @@ def test_a_join_on_a_key_is_partitioned_over_the_sites(
     assert "query less" not in result.output
 
 
-def test_a_join_without_an_equality_runs_on_one_site_and_says_why(
+def test_a_join_without_an_equality_is_routed_by_segments_and_says_why(
     anabranch: Command, flow_file: Callable[[str], Path]
 ) -> None:
     result = anabranch("explain", flow_file(TWO), "--query", "LESS")
-    assert "one site, because there is no equality between the streams" in result.output
+    assert "aligned, by segments of time over" in result.output
 
 
 def test_all_queries_are_explained_and_the_setting_counts(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch.exchange.router import WireNames
 from anabranch.exchange.station_router import PARTS, Redirect, StationRouter
 
 ROWS = np.random.default_rng(1).integers(-(2**62), 2**62, 20_000)
@@ -44,7 +45,7 @@ def test_vectors_of_joined_rows_follow_the_shares() -> None:
 
 def test_only_alternatives_with_a_share_cost_a_case() -> None:
     redirect = Redirect((4, 6, 9), ("a", "b", "c"), (1000, 0, 24), seed=7)
-    ((when, tag, address),) = redirect.cases(tag="tag", address="h", time="ts")
-    assert (tag, address) == ("18 + (tag & 1)", "`c`")
-    assert "(tag >> 1) = 4" in when
-    assert ">= 1000" in when
+    (case,) = redirect.cases(WireNames("tag", "h", "ts"))
+    assert (case.tag, case.address, case.partitions) == ("18 + (tag & 1)", "`c`", None)
+    assert "(tag >> 1) = 4" in case.when
+    assert ">= 1000" in case.when

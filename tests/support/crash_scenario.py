@@ -36,7 +36,7 @@ from anabranch.engine.step import batch_loop
 from anabranch.engine.task import constants, guest_rows, open_blocks
 from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.parcel import Parcel
-from anabranch.engine.task.redirects import redirected, redirects_of
+from anabranch.engine.task.routing import routed
 from anabranch.engine.task.slot_task import SlotTask, run_first_hop
 from anabranch.errors import AnabranchError
 from anabranch.language.flow import bind_query
@@ -269,8 +269,7 @@ def _rows_by_slot(
     key = (task.batch if tables else None, slot_map, tuple(run.sinks))
     if key not in _wire:
         rows = wire_rows(run.loop.layout, run.loop.wire, run.streams, tables)
-        rows = redirected(rows, redirects_of(task.layout, task.wire, task.router, task.batch))
-        _wire[key] = tuple(rows_by_slot(task, rows))
+        _wire[key] = tuple(rows_by_slot(task, routed(rows, task.routers())))
     return _wire[key]
 
 

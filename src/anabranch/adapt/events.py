@@ -33,6 +33,7 @@ class EventKind(StrEnum):
     TRACK_BEGAN = "track_began"
     TRACK_ENDED = "track_ended"
     STATE_MOVED = "state_moved"
+    ROUTING_CHANGED = "routing_changed"
     STREAM_IDLE = "stream_idle"
     TIME_UNIT = "time_unit"
     ROWS_LATE = "rows_late"

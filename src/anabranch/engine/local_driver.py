@@ -21,7 +21,7 @@ from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
 from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.open_blocks import close_blocks
 from anabranch.engine.task.parcel import Parcel, opened
-from anabranch.engine.task.redirects import redirected, redirects_of
+from anabranch.engine.task.routing import routed
 from anabranch.engine.task.site_work import is_over
 from anabranch.engine.task.slot_task import SlotTask, run_first_hop
 from anabranch.engine.task.worker_process import keep_memory
@@ -117,8 +117,7 @@ class LocalRun:
         rows = wire_rows(
             self.loop.layout, self.loop.wire, self.streams, self._tables, wide_hash_bits=self._bits
         )
-        rows = redirected(rows, redirects_of(task.layout, task.wire, task.router, task.batch))
-        return run_hops(task, rows_by_slot(task, rows))
+        return run_hops(task, rows_by_slot(task, routed(rows, task.routers())))
 
 
 def rows_by_slot(task: SlotTask, rows: pa.Table) -> list[list[pa.RecordBatch]]:

@@ -18,6 +18,7 @@ _CHOICES = {
     "rebalance": ("auto", "mslb", "ptlb", "off"),
     "migration": ("auto", "moving_state", "parallel_track", "off"),
     "ordering": ("auto", "plan", "eddy"),
+    "routing": ("auto", "hash", "aligned"),
     "end_of_input": ("true", "false"),
     "isolation": ("shared", "per_site"),
 }
@@ -57,6 +58,10 @@ class Settings:
     ordering: str = "auto"
     """How joins run without a key that all their streams share: `plan`, a join tree on one site; `eddy`,
     stations on all sites, where rows find their own way; `auto`, stations where there are several sites."""
+    routing: str = "auto"
+    """How joins run that no key spreads over the sites: `hash`, all rows to one site; `aligned`, by segments
+    of time
+    over all sites; `auto`, by segments where there are several sites."""
     isolation: str = "shared"
     """Whether sites share their blocks; `per_site`: a partition that moves is copied, and that is charged."""
     end_of_input: str = "false"

@@ -51,3 +51,9 @@ def at_partition(partitions: npt.NDArray[Any], hashes: Addresses) -> Addresses:
 def partition_sql(address: str) -> str:
     """Spark SQL for the partition of an address."""
     return f"CAST(shiftrightunsigned({address}, {BELOW_PARTITION}) AS INT)"
+
+
+def at_partition_sql(partition: str, address: str) -> str:
+    """Spark SQL for an address in another partition."""
+    rest = f"({address} & {(1 << BELOW_PARTITION) - 1}L)"
+    return f"(shiftleft(CAST({partition} AS BIGINT), {BELOW_PARTITION}) | {rest})"

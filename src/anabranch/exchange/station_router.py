@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anabranch.exchange.address import Addresses, partition_of, partition_sql
+from anabranch.exchange.router import FIRST, Case, Placed, WireNames, WireRows
 
 PARTS = 1024
 """The lottery counts rows in so many parts."""
@@ -112,9 +113,21 @@ class Redirect:
             chosen[(parts >= start) & (parts < end)] = number
         return chosen
 
-    def cases(self, *, tag: str, address: str, time: str) -> list[tuple[str, str, str]]:
-        """Per alternative beside the first: Spark SQL of when, and of the tag and the address then."""
-        part = f"(({address} ^ {time} ^ {self.seed}L) & {PARTS - 1})"
+    def placed(self, rows: WireRows) -> Placed:
+        """Rows of the first input, each at the station of its alternative."""
+        mine = rows.of_input(self.inputs[0])
+        options = [rows.column(column, mine) for column in self.columns]
+        chosen = self.choose(options, rows.times[mine])
+        tags, addresses = rows.tags[mine], rows.addresses[mine]
+        for number, source in enumerate(self.inputs):
+            its = np.flatnonzero(chosen == number)
+            tags[its] = 2 * source + (tags[its] & FIRST)
+            addresses[its] = options[number][its]
+        return Placed.as_addressed(mine, tags, addresses)
+
+    def cases(self, names: WireNames) -> list[Case]:
+        """One for each alternative beside the first."""
+        part = f"(({names.address} ^ {names.time} ^ {self.seed}L) & {PARTS - 1})"
         drawn = sum(self.ways.drawn)
         cases = []
         bounds = self.ways.bounds()
@@ -123,9 +136,9 @@ class Redirect:
             by_lot = f"({part} >= {start} AND {part} < {end})"
             when = f"({by_lot} OR ({part} >= {drawn} AND {self._is_best(number)}))"
             cases.append(
-                (
-                    f"({tag} >> 1) = {self.inputs[0]} AND {when}",
-                    f"{2 * self.inputs[number]} + ({tag} & 1)",
+                Case(
+                    f"({names.tag} >> 1) = {self.inputs[0]} AND {when}",
+                    f"{2 * self.inputs[number]} + ({names.tag} & {FIRST})",
                     f"`{self.columns[number]}`",
                 )
             )

@@ -60,9 +60,11 @@ def _routing(routed: RoutedQuery, sites: int) -> str:
     if routed.tree is not None:
         hops = len(routed.tree.edges)
         return f"stations, each by its own key over {sites} sites; joined rows travel: {hops} hops"
-    if routed.query.classes:
-        return "one site, because no key is shared by all streams"
-    return "one site, because there is no equality between the streams"
+    if routed.is_aligned:
+        why = "no key is shared by all streams" if routed.query.classes else "there is no equality"
+        how = f"aligned, by segments of time over {sites} sites"
+        return f"{how}, because {why}; rows that reach several are copied"
+    return "one site, because windows without an end leave nothing to cut"
 
 
 def _group_routing(grouping: Grouping | None, sites: int) -> str:

@@ -15,7 +15,7 @@ import xxhash
 
 from anabranch.plan.graph import JoinGraph
 from anabranch.plan.join_tree import JoinTree
-from anabranch.plan.logical import Field, Grouping, Query, Ref
+from anabranch.plan.logical import UNBOUNDED_US, Field, Grouping, Query, Ref
 
 HASH = "h"
 """Column of the routing hash, by which every block is sorted."""
@@ -85,6 +85,13 @@ class RoutedQuery:
     """Of a join without a key that all streams share: its stations."""
     at_edges: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """With stations: input id by reference and edge."""
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether rows go by their times: no key brings together the rows of a result."""
+        refs = self.query.refs
+        bounded = all(ref.window_us < UNBOUNDED_US for ref in refs)
+        return len(refs) > 1 and not self.routing and self.tree is None and bounded
 
     def input_of(self, alias: str) -> int:
         return self.inputs[self.graph.aliases.index(alias)]
@@ -189,6 +196,8 @@ def _input_for(query: Query, ref: Ref, routing: tuple[int, ...], since: int) -> 
     keys = tuple(f for f in dict.fromkeys(key_of.values()) if route.keys != (f,))
     wide = tuple(f for f in key_of.values() if is_wide(f.type))
     identity = repr((ref.filter, [field_column(f) for f in route.keys], route.pin, since))
+    if route.pin is not None and len(query.refs) > 1:
+        identity += f" {ref.alias}"  # each reference of a join goes its own ways
     sequenced = grouping is not None and grouping.rows is not None
     if grouping is not None:
         identity += f" grouped, {sequenced=}"

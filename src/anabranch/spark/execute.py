@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.parcel import SCHEMA, Parcel, opened
-from anabranch.engine.task.redirects import redirects_of
 from anabranch.engine.task.slot_task import SlotTask, run_first_hop
 from anabranch.engine.task.worker_process import give_back_surplus, keep_memory, spare_modules
 from anabranch.plan.inputs import SEQUENCE
@@ -30,8 +29,7 @@ def execute_on_spark(rows: DataFrame, task: SlotTask) -> Sequence[SlotReport]:
     if task.wire.sequenced:
         # Not at ingest: Spark does not number the rows of a stream, only those of a micro-batch.
         rows = rows.withColumn(SEQUENCE, F.monotonically_increasing_id())
-    redirects = redirects_of(task.layout, task.wire, task.router, task.batch)
-    parcels = route(rows, redirects, task.slot_map()).mapInArrow(first_hop(task), _PARCELS)
+    parcels = route(rows, task.routers(), task.slot_map()).mapInArrow(first_hop(task), _PARCELS)
     for hop in range(1, task.hops):
         parcels = parcels.repartitionById(task.slots, F.col("slot")).mapInArrow(
             _later_hop(task, hop), _PARCELS

@@ -15,8 +15,9 @@ from pyspark.sql import functions as F
 from anabranch.engine.event_time import MAX_TIME_US
 from anabranch.engine.task.dead_letters import NO_TIME, fullest_first
 from anabranch.engine.task.wire import DEAD, TAG, Value, Wire, dead_tag, row_tag, tick_tag
+from anabranch.exchange.address import at_partition_sql, partition_sql
+from anabranch.exchange.router import FIRST, Case, Router, WireNames
 from anabranch.exchange.slot_map import SlotMap
-from anabranch.exchange.station_router import Redirect
 from anabranch.plan.inputs import HASH, TIME, Input, Layout
 from anabranch.plan.logical import Field, Stream
 from anabranch.spark.malformed import RAW, reason
@@ -26,6 +27,8 @@ TIME_TYPES = ("timestamp", "timestamp_ntz", "bigint")
 _TIME = "`__anabranch_time`"
 _WANTED, _FIRST = "`__anabranch_wanted`", "`__anabranch_first`"
 _SLOT = "__anabranch_slot"
+_COPY, _PARTITION = "__anabranch_copy", "__anabranch_partition"
+_NAMES = WireNames(TAG, HASH, TIME)
 
 
 def ingest(
@@ -39,9 +42,10 @@ def ingest(
     )
 
 
-def route(rows: DataFrame, redirects: Sequence[Redirect], slot_map: SlotMap) -> DataFrame:
-    """Send each row of a micro-batch to the slots that work on its partition, nearly always one."""
-    rows = _redirected(rows, redirects)
+def route(rows: DataFrame, routers: Sequence[Router], slot_map: SlotMap) -> DataFrame:
+    """Send each row of a micro-batch to the slots that work on its partitions, nearly always one."""
+    cases = [case for router in routers for case in router.cases(_NAMES)]
+    rows = _copied(_addressed(rows, cases), cases)
     slot = slot_map.sql(HASH)
     if not slot_map.copies:
         return rows.repartitionById(slot_map.slots, F.expr(slot))
@@ -49,19 +53,35 @@ def route(rows: DataFrame, redirects: Sequence[Redirect], slot_map: SlotMap) -> 
     return copied.repartitionById(slot_map.slots, F.col(_SLOT)).drop(_SLOT)
 
 
-def _redirected(rows: DataFrame, redirects: Sequence[Redirect]) -> DataFrame:
-    """The rows, some of them with the tag and the address of another station."""
-    cases = [case for r in redirects for case in r.cases(tag=TAG, address=HASH, time=TIME)]
-    if not cases:
+def _addressed(rows: DataFrame, cases: Sequence[Case]) -> DataFrame:
+    """The rows, some of them with another tag and address."""
+    changed = [case for case in cases if (case.tag, case.address) != (TAG, HASH)]
+    if not changed:
         return rows
-    tags = " ".join(f"WHEN {when} THEN {tag}" for when, tag, _ in cases)
-    addresses = " ".join(f"WHEN {when} THEN {address}" for when, _, address in cases)
+    tags = " ".join(f"WHEN {case.when} THEN {case.tag}" for case in changed)
+    addresses = " ".join(f"WHEN {case.when} THEN {case.address}" for case in changed)
     return rows.withColumns(
         {
             TAG: F.expr(f"CAST(CASE {tags} ELSE {TAG} END AS INT)"),
             HASH: F.expr(f"CASE {addresses} ELSE {HASH} END"),
         }
     )
+
+
+def _copied(rows: DataFrame, cases: Sequence[Case]) -> DataFrame:
+    """The rows, some of them once for each of several partitions."""
+    several = [case for case in cases if case.partitions is not None]
+    if not several:
+        return rows
+    chosen = " ".join(f"WHEN {case.when} THEN {case.partitions}" for case in several)
+    where = f"CASE {chosen} ELSE array({partition_sql(HASH)}) END"
+    copies = rows.selectExpr("*", f"posexplode({where}) AS ({_COPY}, {_PARTITION})")
+    return copies.withColumns(
+        {
+            TAG: F.expr(f"CAST(IF({_COPY} = 0, {TAG}, {TAG} & ~{FIRST}) AS INT)"),
+            HASH: F.expr(at_partition_sql(_PARTITION, HASH)),
+        }
+    ).drop(_COPY, _PARTITION)
 
 
 def _ingest_stream(index: int, stream: Stream, frame: DataFrame, layout: Layout, wire: Wire) -> DataFrame:

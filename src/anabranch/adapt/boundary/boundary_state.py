@@ -15,6 +15,7 @@ from anabranch.adapt.measures.rolling import Memory
 from anabranch.adapt.memory.memory_state import MemoryState
 from anabranch.adapt.plans.joins import Joins
 from anabranch.adapt.plans.plan_state import PlanState
+from anabranch.adapt.routing.routing_state import RoutingState
 
 HICCUP_S = 0.01
 """What a pause of the machine adds to the time of a site, in a batch that takes some milliseconds."""
@@ -43,6 +44,7 @@ class BoundaryState:
     memory: MemoryState = field(default_factory=MemoryState)
     plans: PlanState = field(default_factory=PlanState)
     eddy: EddyState = field(default_factory=EddyState)
+    routing: RoutingState = field(default_factory=RoutingState)
     events: tuple[Mapping[str, Any], ...] = ()
 
     def with_events(self, events: Iterable[Event]) -> BoundaryState:
@@ -58,6 +60,7 @@ class BoundaryState:
             "events": list(self.events),
             "plans": self.plans.to_json(),
             "eddy": self.eddy.to_json(),
+            "routing": self.routing.to_json(),
         }
 
     @classmethod
@@ -68,5 +71,6 @@ class BoundaryState:
             MemoryState.from_json(data),
             PlanState.from_json(data.get("plans", {}), joins),
             EddyState.from_json(data.get("eddy", {})),
+            RoutingState.from_json(data.get("routing", {}), joins),
             tuple(data.get("events", ())),
         )

@@ -21,6 +21,7 @@ from anabranch.adapt.boundary.plan_choice import choose_plans, choose_strategy
 from anabranch.adapt.events import Event
 from anabranch.adapt.measures.statistics import Statistics
 from anabranch.adapt.memory.memory_state import choose_budgets, choose_spilled
+from anabranch.adapt.routing.aligned_policy import choose_routing, start_routing
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.cost.migration_cost import Strategy
 
@@ -51,8 +52,9 @@ class AdaptiveDecider:
             budget=observed.settings.memory_budget,
         )
         eddy = state.eddy.decided(observed.batch, observed.choices, started.partition_map)
+        routing = start_routing(state.routing, observed, started.partition_map)
         decisions = replace(started, admission=memory.admission(), router=eddy.router, eddies=eddy.told)
-        return replace(state, memory=memory), decisions
+        return replace(state, memory=memory, routing=routing), decisions
 
     def decide(self, state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Decisions]:
         state, choice = choose(state, observed)
@@ -90,11 +92,14 @@ def choose(state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Cho
     eddy = state.eddy.after(observed.choices, observed.sites, before).decided(
         observed.batch, observed.choices, after
     )
-    events = (*moves, *spilled, *put_off, *reasons, *eddy.events)
+    routing, routed = choose_routing(state.routing, observed, after)
+    events = (*moves, *spilled, *put_off, *reasons, *eddy.events, *routed)
     choice = Choice(
         after, strategy, migrations, memory.admission(), events, router=eddy.router, eddies=eddy.told
     )
-    state = replace(state, controller=controller, memory=memory, plans=plans, eddy=eddy.state)
+    state = replace(
+        state, controller=controller, memory=memory, plans=plans, eddy=eddy.state, routing=routing
+    )
     return state, choice
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from anabranch.adapt.eddy.choice import StationChoice
@@ -33,6 +33,8 @@ class BoundarySettings:
     """Bytes of intermediate rows that a query may keep at a site; None is any number."""
     copies: bool = False
     """Whether state that moves is copied, because sites share nothing."""
+    routing: str = "auto"
+    """How joins run that no key spreads: `auto` or `aligned` over all sites, `hash` at one."""
 
 
 class TrackRules(Protocol):
@@ -49,6 +51,25 @@ class TrackRules(Protocol):
     def settled(self, tracks: Tracks) -> tuple[Tracks, Mapping[str, str]]:
         """The tracks without those that have outlived what was before, and new names of their states."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class StreamClock:
+    """How far a stream has come.
+
+    Attributes
+    ----------
+    newest
+        The largest event time that was routed; None before the first row.
+    watermark
+        Below it nothing will be routed any more; held back by rows that wait.
+    rows
+        Rows of the step that has ended.
+    """
+
+    newest: int | None = None
+    watermark: int | None = None
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +96,8 @@ class Observed:
         Seconds of the step in which no site worked.
     choices
         Where rows choose among stations.
+    clocks
+        By stream, how far it has come.
     """
 
     batch: int
@@ -92,6 +115,7 @@ class Observed:
     elapsed_s: float = 0.0
     overhead_s: float = 0.0
     choices: tuple[StationChoice, ...] = ()
+    clocks: Mapping[str, StreamClock] = field(default_factory=dict)
 
     @property
     def relocating(self) -> bool:

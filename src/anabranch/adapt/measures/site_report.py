@@ -110,3 +110,5 @@ class SiteReport:
     abandoned: list[Abandoned] = field(default_factory=list)
     stations: dict[str, StationReport] = field(default_factory=dict)
     """By state: rows that had a choice of stations."""
+    diffused_s: dict[str, float] = field(default_factory=dict)
+    """Of `busy_s`, what joins took whose rows a router spreads, by query."""

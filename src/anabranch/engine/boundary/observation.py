@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anabranch.adapt.boundary.observed import BoundarySettings, Observed
+from anabranch.adapt.boundary.observed import BoundarySettings, Observed, StreamClock
 from anabranch.adapt.eddy.choice import StationChoice
 from anabranch.adapt.measures.statistics import Ints
 from anabranch.adapt.plans.joins import Joins
@@ -130,6 +130,9 @@ class Observation:
             elapsed_s=elapsed_s,
             overhead_s=max(0.0, wall_s - busiest_s),
             choices=self._choices,
+            clocks={
+                s.name: StreamClock(s.max_ts, held.get(s.name), _rows_of(s.name, reports)) for s in streams
+            },
         )
 
 
@@ -143,6 +146,10 @@ def _choices(plans: Sequence[LocalPlan]) -> tuple[StationChoice, ...]:
     return tuple(found.values())
 
 
+def _rows_of(stream: str, reports: Sequence[SlotReport]) -> int:
+    return sum(report.streams[stream].accepted for report in reports if stream in report.streams)
+
+
 def boundary_settings(settings: Settings) -> BoundarySettings:
     """The settings that decisions depend on."""
     return BoundarySettings(
@@ -153,6 +160,7 @@ def boundary_settings(settings: Settings) -> BoundarySettings:
         skew_buffer_rows=settings.skew_buffer_rows,
         work_memory=settings.work_memory_bytes,
         copies=settings.isolation == "per_site",
+        routing=settings.routing,
     )
 
 

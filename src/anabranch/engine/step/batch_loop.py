@@ -320,6 +320,7 @@ class BatchLoop:
             watermarks={s.name: known.get(s.name) for s in self._catalog.streams},
             admission=self._decisions.admission,
             look=self._state.plans.look(batch),
+            aligned=self._state.routing.tables(),
             now_s=now_s,
             router=self._decisions.router,
         )

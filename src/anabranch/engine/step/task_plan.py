@@ -16,6 +16,7 @@ from anabranch.engine.task.memory_plan import MERGE_COPIES, owing_partitions
 from anabranch.engine.task.site_work import without_strangers
 from anabranch.engine.task.slot_task import SlotTask
 from anabranch.engine.task.step_blocks import StepBlocks
+from anabranch.exchange.aligned_router import AlignedTable
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.station_router import StationRouter
 from anabranch.queries.catalog import Catalog
@@ -42,6 +43,7 @@ def plan_task(
     watermarks: Mapping[str, int | None],
     admission: Admission,
     look: int | None,
+    aligned: Mapping[str, AlignedTable],
     now_s: float,
     router: StationRouter,
 ) -> SlotTask:
@@ -59,6 +61,8 @@ def plan_task(
         Blocks of the last manifest, and lists of them that workers can read.
     watermarks
         By stream, after the last batch.
+    aligned
+        By query with aligned routing, where its rows go.
     """
     compiled, file = constants
     layout, failed, emitted = catalog.layout, catalog.failed(), catalog.emitted()
@@ -99,6 +103,7 @@ def plan_task(
         emissions=emissions_of(work.windowed, held, emitted, catalog.ahead(), owing),
         shipments=shipments,
         router=router,
+        aligned=aligned,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -19,10 +19,12 @@ from anabranch.engine.task.block_writer import BlockWriter
 from anabranch.engine.task.open_blocks import OpenBlock
 from anabranch.engine.task.site_groups import SiteGroup, group_sites
 from anabranch.engine.task.site_shares import SiteShares
+from anabranch.engine.task.site_work import TrackWork
 from anabranch.engine.task.staging import ResultWriter
-from anabranch.engine.task.track_run import TrackRun
+from anabranch.engine.task.track_run import Part, TrackRun
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_counts import partition_counts
+from anabranch.exchange.partition_set import PartitionSet
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.row_set import RowSet, int64s
 from anabranch.operators.work_memory import QuotaExceeded, piece_bytes
@@ -119,15 +121,34 @@ class Evaluation:
         for work in group.work:
             its = work.partitions.flags()
             its_rows = rows if (its == mine).all() else self._rows_of(its, new)
-            if work.plan.query.name not in self.report.failures:
-                track = TrackRun(self.task, work, its_rows, blocks, report, self._blocks)
-                self._run_track(track, work.plan.query.name, report)
-                pairs += track.pairs_by_partition
+            for track in self._tracks_of(work, its_rows, blocks, report):
+                if work.plan.query.name not in self.report.failures:
+                    self._run_track(track, work.plan.query.name, report)
+                    pairs += track.pairs_by_partition
         came = _total(count for source, count in self._arrived.items() if self._is_kept(source)) * mine
         active = np.flatnonzero(came + pairs)
         report.partitions = tuple((int(p), int(came[p]), int(pairs[p])) for p in active)
         report.busy_s = time.thread_time() - started - packing_s - (self._writing_s() - written_s)
         return report
+
+    def _tracks_of(
+        self, work: TrackWork, rows: Mapping[int, RowSet], blocks: Blocks, report: SiteReport
+    ) -> Iterator[TrackRun]:
+        """A track as it is run: as one, or by partition where copies of rows must not meet twice."""
+        table = self.task.aligned.get(work.plan.query.name)
+        if table is None:
+            yield TrackRun(self.task, work, rows, blocks, report, self._blocks)
+            return
+        if work.plan.window is not None:
+            yield TrackRun(self.task, work, {}, blocks, report, self._blocks, part=Part.GROUPS)
+        for partition in table.used() & work.partitions:
+            apart = work.within(PartitionSet.of([partition]))
+            its = {
+                source: found
+                for source, r in rows.items()
+                if len(found := r.within(apart.partitions.flags()))
+            }
+            yield TrackRun(self.task, apart, its, blocks, report, self._blocks, part=Part.JOIN)
 
     def _run_track(self, track: TrackRun, query: str, report: SiteReport) -> None:
         writer = self._writers[query]
@@ -140,6 +161,9 @@ class Evaluation:
         self._take_kept(track)
         for state, batches in track.sent.items():
             self.sent.setdefault(state, []).extend(batches)
+        if query in self.task.aligned:
+            seconds = time.thread_time() - began_s - (writer.seconds - written_s)
+            report.diffused_s[query] = report.diffused_s.get(query, 0.0) + seconds
         if query in self._passing:
             report.passing_s += time.thread_time() - began_s - (writer.seconds - written_s)
             report.passing_results += report.results - results

@@ -70,6 +70,7 @@ class SiteShares:
                 passing_s=report.passing_s * part,
                 passing_results=passing[i],
                 partitions=tuple(did[site]),
+                diffused_s={query: seconds * part for query, seconds in report.diffused_s.items()},
             )
             for i, (site, part) in enumerate(zip(group.sites, share.tolist(), strict=True))
         ]

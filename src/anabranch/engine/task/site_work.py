@@ -30,6 +30,15 @@ class TrackWork:
     rebuilds: tuple[tuple[PartitionSet, frozenset[str]], ...] = ()
     """States to compute first, for some of the partitions."""
 
+    def within(self, partitions: PartitionSet) -> TrackWork:
+        """The same for some of the partitions only."""
+        rebuilds = ((mask & partitions, states) for mask, states in self.rebuilds)
+        return replace(
+            self,
+            partitions=self.partitions & partitions,
+            rebuilds=tuple((mask, states) for mask, states in rebuilds if mask),
+        )
+
 
 Key = tuple[str, str, int, int | None]
 """Query, plan, beginning and end of a track."""

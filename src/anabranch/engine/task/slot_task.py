@@ -30,13 +30,16 @@ from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.memory_plan import MemoryPlan
 from anabranch.engine.task.open_blocks import OpenBlock, close_blocks, open_blocks, opened
 from anabranch.engine.task.parcel import Parcel, parcels_of, report_parcel
+from anabranch.engine.task.routing import routers_of
 from anabranch.engine.task.site_work import TrackWork, join_states
 from anabranch.engine.task.staging import write_dead_letters
 from anabranch.engine.task.step_blocks import StepBlocks
 from anabranch.engine.task.step_work import StepWork
 from anabranch.engine.task.wire import Wire
+from anabranch.exchange.aligned_router import AlignedTable
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import PartitionSet, union
+from anabranch.exchange.router import Router
 from anabranch.exchange.slot_map import SlotMap
 from anabranch.exchange.station_router import StationRouter
 from anabranch.operators.group.final_rows import Emission
@@ -88,6 +91,12 @@ class SlotTask:
     """What sites take over from others, where they share nothing."""
     router: StationRouter = field(default_factory=StationRouter)
     """Which stations rows take first, and next."""
+    aligned: Mapping[str, AlignedTable] = field(default_factory=dict)
+    """By query with aligned routing, where its rows go."""
+
+    def routers(self) -> tuple[Router, ...]:
+        """Where rows on their way from ingest go that do not go by their hash."""
+        return routers_of(self.layout, self.wire, self.batch, self.router, self.aligned)
 
     @property
     def told(self) -> Constants:

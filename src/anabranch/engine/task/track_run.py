@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from anabranch.adapt.measures.site_report import StationReport
 from anabranch.engine.reports import Abandoned, JoinReport, SiteReport
+from anabranch.engine.task.block_slices import slice_block
 from anabranch.engine.task.block_writer import BlockWriter
 from anabranch.engine.task.guest_rows import gather
 from anabranch.engine.task.open_blocks import OpenBlock
@@ -58,6 +60,16 @@ def _grouping_of(
     return WindowDistinct if window.distinct else WindowAggregate
 
 
+class Part(StrEnum):
+    """What a run does of a track's work."""
+
+    ALL = "all"
+    GROUPS = "groups"
+    """Only the groups above the join."""
+    JOIN = "join"
+    """Only the join, of one partition: its rows must not meet those of others, which may be their copies."""
+
+
 class TrackRun:
     """Runs a track.
 
@@ -73,6 +85,8 @@ class TrackRun:
         Where rows go that are too many to be held.
     arrived
         In a later hop: rows that have arrived at stations, by state.
+    part
+        What of its work is to be done.
     """
 
     def __init__(
@@ -84,8 +98,10 @@ class TrackRun:
         report: SiteReport,
         files: BlockWriter,
         arrived: Mapping[str, RowSet] | None = None,
+        part: Part = Part.ALL,
     ) -> None:
         self._task = task
+        self._part = part
         self._arrived = arrived
         self._work = work
         self._rows = rows
@@ -106,8 +122,10 @@ class TrackRun:
         """Rows that go on to other stations, by the state that will keep them."""
 
     def run(self, writer: ResultWriter) -> None:
-        if self._arrived is None:
+        if self._arrived is None and self._part is not Part.JOIN:
             self._answer_joined(writer)
+        if self._part is Part.GROUPS:
+            return
         started, written_s, emitted = time.thread_time(), writer.seconds, writer.rows
         try:
             found = self._evaluate(writer)
@@ -217,7 +235,7 @@ class TrackRun:
             if is_leaf and not spilled and self._is_guest(block):
                 guests.setdefault(meta.state, []).append(block)
                 continue
-            rows = block.rows
+            rows = block.rows if self._part is Part.ALL else self._apart(block)
             if spilled:  # private copies
                 rows = rows.within(in_memory)
             until = self._work.until
@@ -231,6 +249,16 @@ class TrackRun:
             sets = gather(key, blocks, self._mine, self._task.batch, arrived)
             states.setdefault(state, []).extend(sets)
         return states
+
+    def _apart(self, block: OpenBlock) -> RowSet:
+        """A block's rows of the one partition that is worked on; cut out once, with what is built on them."""
+
+        def cut() -> RowSet:
+            found = slice_block(block, self._mine)
+            assert found is not None  # `_blocks_of` has looked
+            return found.rows
+
+        return block.rows.derived(("apart", self._work.partitions), cut)
 
     def _blocks_of(self, state: str) -> list[OpenBlock]:
         """Blocks of a state that have rows of the track's partitions."""

@@ -1,0 +1,81 @@
+"""Routing a step: the routers of its queries, and what they make of the rows on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.engine.task.wire import TAG, Wire
+from anabranch.exchange.address import at_partition
+from anabranch.exchange.aligned_router import AlignedRouter, AlignedTable, members_of
+from anabranch.exchange.router import FIRST, Placed, Router, WireRows
+from anabranch.exchange.station_router import StationRouter
+from anabranch.plan.inputs import HASH, TIME, Layout, key_hash_column
+
+
+def routers_of(
+    layout: Layout, wire: Wire, batch: int, stations: StationRouter, aligned: Mapping[str, AlignedTable]
+) -> tuple[Router, ...]:
+    """The routers of a step.
+
+    Parameters
+    ----------
+    stations
+        Which stations rows take first.
+    aligned
+        By query with aligned routing, its table.
+    """
+    return (*_redirects(layout, wire, batch, stations), *_aligned(layout, aligned))
+
+
+def _redirects(layout: Layout, wire: Wire, batch: int, stations: StationRouter) -> list[Router]:
+    by_state = {source.state: source for source in layout.inputs}
+    found: list[Router] = []
+    for source in layout.inputs:
+        if len(source.alternatives) > 1 and source.is_sent:
+            inputs = [by_state[state] for state in source.alternatives]
+            columns = [_column(wire, other.id, key_hash_column(other.route.keys[0])) for other in inputs]
+            numbers = [other.id for other in inputs]
+            found.append(stations.redirect(source.alternatives, numbers, columns, seed=batch))
+    return found
+
+
+def _aligned(layout: Layout, tables: Mapping[str, AlignedTable]) -> list[Router]:
+    return [
+        AlignedRouter(members_of(routed), tables[routed.query.name])
+        for routed in layout.queries
+        if routed.query.name in tables
+    ]
+
+
+def routed(rows: pa.Table, routers: Sequence[Router]) -> pa.Table:
+    """The rows where their routers place them: some with another tag and address, some several times."""
+    if not routers or not rows.num_rows:
+        return rows
+    tags, addresses = rows.column(TAG).to_numpy(), rows.column(HASH).to_numpy()
+    wired = WireRows(
+        tags,
+        addresses,
+        rows.column(TIME).to_numpy(),
+        lambda name, which: rows.column(name).take(pa.array(which)).to_numpy(),
+    )
+    theirs = {number for router in routers for number in router.inputs}
+    others = np.flatnonzero(~np.isin(tags >> 1, list(theirs)))
+    placed = [Placed.as_addressed(others, tags[others], addresses[others])]
+    placed += [router.placed(wired) for router in routers]
+    which = np.concatenate([p.rows for p in placed])
+    order = np.argsort(which, kind="stable")
+    which = which[order]
+    tags = np.concatenate([p.tags for p in placed])[order]
+    tags[1:][which[1:] == which[:-1]] &= ~FIRST  # further copies of a row do not count
+    found = [at_partition(p.partitions, np.ascontiguousarray(p.addresses)) for p in placed]
+    copies = rows.take(pa.array(which))
+    at = rows.schema.get_field_index
+    copies = copies.set_column(at(TAG), TAG, pa.array(tags, rows.schema.field(TAG).type))
+    return copies.set_column(at(HASH), HASH, pa.array(np.concatenate(found)[order]))
+
+
+def _column(wire: Wire, source: int, column: str) -> str:
+    return next(value.lane for value in wire.values[source] if value.column == column)

@@ -1,0 +1,1 @@
+"""Experiments of load diffusion (Gu, Yu, Wang)."""
