@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -25,7 +25,7 @@ class BrokerClient:
         self._options = options
         self._consumer: Any = None
 
-    def latest(self, topics: Iterable[str]) -> Offsets | None:
+    def latest(self, topics: Sequence[str]) -> Offsets | None:
         """The next message's number by topic and partition; None if nobody answers in time."""
         try:
             return self._latest(topics)
@@ -39,11 +39,13 @@ class BrokerClient:
             with suppress(Py4JError):
                 self._consumer.close(self._jvm.java.time.Duration.ZERO)
 
-    def _latest(self, topics: Iterable[str]) -> Offsets:
+    def _latest(self, topics: Sequence[str]) -> Offsets:
         if self._consumer is None:
             self._consumer = self._jvm.org.apache.kafka.clients.consumer.KafkaConsumer(self._properties())
         wait = self._jvm.java.time.Duration.ofSeconds(ANSWER_SECONDS)
         new = self._jvm.org.apache.kafka.common.TopicPartition
+        if not topics:  # a pattern that has found nothing yet: ask all the same, to hear whether they answer
+            self._consumer.listTopics(wait)
         partitions = [
             new(topic, info.partition())
             for topic in topics

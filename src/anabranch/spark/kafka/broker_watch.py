@@ -84,9 +84,9 @@ class BrokerWatch:
 
     def lag(self, batch: int) -> dict[str, Lag]:
         """By stream, how far a batch is behind its topics, as far as brokers have answered."""
-        if not self._sources or not self._latest:
+        if not self._sources:
             return {}
-        read, latest = positions(self._checkpoint, batch), dict(self._latest)
+        read, latest = positions(self._checkpoint, batch), self._latest
         self._follow(read)
         found = {source.stream: lag_of(source, read, latest) for source in self._sources}
         return {stream: lag for stream, lag in found.items() if lag}
@@ -99,7 +99,7 @@ class BrokerWatch:
         """Ask for topics that a pattern has found, too."""
         for source in self._sources:
             brokers = next(b for b in self._brokers if b.servers == source.servers)
-            brokers.topics |= {topic for topic in read if source.reads(topic)}
+            brokers.topics = brokers.topics.union(topic for topic in read if source.reads(topic))
 
     def _watch(self) -> None:
         try:
@@ -118,7 +118,7 @@ class BrokerWatch:
         latest = brokers.client.latest(sorted(brokers.topics))
         users = f"{brokers.servers} ({', '.join(brokers.users)})"
         if latest is not None:
-            self._latest |= latest
+            self._latest = {**self._latest, **latest}
             if brokers.silent_since is not None:
                 seconds = self._clock() - brokers.silent_since
                 brokers.silent_since = None
