@@ -79,7 +79,8 @@ def die_at(step: str, batch: int, *, group: bool) -> None:
 _current_batch = [-1]
 
 
-def _note_batches() -> None:
+def note_batches() -> None:
+    """Print the number of each batch that begins."""
     real = RunDriver.process
 
     def process(driver: RunDriver, batch: int, *given: Any, **more: Any) -> None:
@@ -148,7 +149,7 @@ def main(arguments: list[str]) -> None:
     conf = dict(setting.split("=", 1) for setting in settings)
     master = conf.pop("master", None)
     spark_execute.run_first_hop = fragile_first_hop  # type: ignore[attr-defined]
-    _note_batches()
+    note_batches()
     if crash := os.environ.get("ANABRANCH_CRASH_AT"):
         step, _, batch = crash.partition("@")
         die_at(step, int(batch or 0), group="ANABRANCH_CRASH_GROUP" in os.environ)

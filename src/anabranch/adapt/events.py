@@ -41,6 +41,8 @@ class EventKind(StrEnum):
     FINISHING = "finishing"
     QUERY_FAILED = "query_failed"
     EMPTY_FILES = "empty_files"
+    KAFKA_SILENT = "kafka_silent"
+    KAFKA_ANSWERS = "kafka_answers"
     FINISHED = "finished"
     STOPPED = "stopped"
 
@@ -62,6 +64,8 @@ _COURSE = frozenset(
         EventKind.FINISHING,
         EventKind.QUERY_FAILED,
         EventKind.EMPTY_FILES,
+        EventKind.KAFKA_SILENT,
+        EventKind.KAFKA_ANSWERS,
         EventKind.FINISHED,
         EventKind.STOPPED,
     }

@@ -19,6 +19,8 @@ class StreamProgress:
         Rows below the watermark; `refused` are those of them that a query with state did not get.
     rejected
         Malformed rows.
+    lag
+        Messages that are not read yet, by topic and partition, of a stream that comes from Kafka.
     """
 
     watermark: str | None
@@ -26,15 +28,19 @@ class StreamProgress:
     late: int
     refused: int
     rejected: int
+    lag: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        told: dict[str, Any] = {
             "watermark": self.watermark,
             "accepted": self.accepted,
             "late": self.late,
             "refused": self.refused,
             "rejected": self.rejected,
         }
+        return told | (
+            {"lag": {topic: dict(behind) for topic, behind in self.lag.items()}} if self.lag else {}
+        )
 
 
 @dataclass(frozen=True, slots=True)

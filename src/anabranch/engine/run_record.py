@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -10,7 +11,7 @@ from anabranch.adapt.events import Event, EventKind
 from anabranch.engine.listener import Listener
 from anabranch.engine.progress import Progress
 from anabranch.engine.step.batch_loop import BatchSummary
-from anabranch.engine.step.progress import progress_of
+from anabranch.engine.step.progress import Lags, progress_of
 from anabranch.errors import AnabranchError
 from anabranch.state.manifest import Manifest
 
@@ -41,6 +42,9 @@ class RunRecord:
         self.progress: deque[Progress] = deque(maxlen=KEPT_PROGRESS)
         self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self._listeners = tuple(listeners)
+        self._turn = threading.RLock()
+        """Listeners hear one thing at a time, from whatever thread it comes."""
+        self._over = False
         self._rows = _rows(manifest)
         self._failures = failures
         batch = manifest.batch if manifest else -1
@@ -49,8 +53,14 @@ class RunRecord:
             for failure in failures.values()
         )
 
-    def committed(self, summary: BatchSummary, failures: Mapping[str, str]) -> None:
+    def committed(
+        self, summary: BatchSummary, failures: Mapping[str, str], *, lags: Lags | None = None
+    ) -> None:
         """A step has committed; `failures` are those of all queries by now."""
+        with self._turn:
+            self._committed(summary, failures, lags)
+
+    def _committed(self, summary: BatchSummary, failures: Mapping[str, str], lags: Lags | None) -> None:
         batch = summary.manifest.batch
         if summary.replayed:
             message = "committed before a restart; its results are published"
@@ -66,20 +76,23 @@ class RunRecord:
             for query, why in failures.items()
             if query not in known
         )
-        progress = progress_of(summary, rows_before=self._rows)
+        progress = progress_of(summary, rows_before=self._rows, lags=lags)
         self._rows = _rows(summary.manifest)
         self.progress.append(progress)
         self._tell(lambda listener: listener.on_progress(progress))
 
     def note(self, events: Iterable[Event]) -> None:
         """Take note of events, from the batch loop or elsewhere."""
-        for event in events:
-            self.events.append(event)
-            self._tell(lambda listener, event=event: listener.on_event(event))  # type: ignore[misc]
+        with self._turn:
+            for event in () if self._over else events:
+                self.events.append(event)
+                self._tell(lambda listener, event=event: listener.on_event(event))  # type: ignore[misc]
 
     def ended(self, error: AnabranchError | None) -> None:
         """The run has ended, and why if it failed."""
-        self._tell(lambda listener: listener.on_end(error))
+        with self._turn:
+            self._over = True
+            self._tell(lambda listener: listener.on_end(error))
 
     def _tell(self, tell: Callable[[Listener], None]) -> None:
         for listener in self._listeners:

@@ -11,6 +11,7 @@ from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.engine.sinks.sink import Sink
 from anabranch.errors import ConfigError
 from anabranch.plan.logical import Connector
+from anabranch.spark.kafka.kafka_sink import KafkaSink
 from anabranch.spark.writer_sink import FILE_FORMATS, WriterSink
 
 _OPTIONS = {"parquet": ("compression",), "console": ("numRows",), "memory": ()}
@@ -34,6 +35,8 @@ def connected_sink(spark: SparkSession, query: str, connector: Connector) -> Sin
             return ConsoleSink(_rows(query, options["numrows"])) if options else ConsoleSink()
         case "memory":
             return MemorySink()
+        case "kafka":
+            return KafkaSink(spark, query, connector.path, dict(connector.options))
     return WriterSink(spark, connector.format, connector.path, dict(connector.options))
 
 

@@ -57,6 +57,21 @@ _CAUSES: tuple[tuple[str, Explain], ...] = (
     (r"CorruptionError: ([^\n]+?): expected ([^\n]+?), found ([^\n]+?)\. ([^\n]+)", _corruption),
     (rf"(?:StateError|FencedError|ManifestConflict|CheckpointInUseError): {_LINE}", _state_error),
     (
+        r"UnknownTopicOrPartitionException: ([^\n]+)",
+        _says("Kafka has no such topic ({0}): create it, or correct its name"),
+    ),
+    (
+        r"kafka[\w.]*\.TimeoutException: ([^\n]+)",
+        _says("Kafka does not answer ({0}): see to its brokers, or correct kafka.bootstrap.servers"),
+    ),
+    (
+        r"(Cannot fetch offset \d+|Partition \S+ offset was changed|Partitions \S+ are gone)[^\n]*",
+        _says(
+            "Kafka has deleted messages that were not read yet ({0}): keep them longer, or, to go on without "
+            "them, set the option failOnDataLoss = false of the stream"
+        ),
+    ),
+    (
         r"ModuleNotFoundError: No module named '([\w.]+)'",
         _says(
             "the Python of Spark's workers lacks the package {0!r}: install anabranch there, or point "

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from anabranch.adapt.events import Event
+from anabranch.adapt.events import Event, EventKind
 from anabranch.engine.listener import Listener
 from anabranch.engine.run_record import RunRecord
 from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
 from anabranch.engine.step.idle_steps import IdleSteps
 from anabranch.errors import AnabranchError
 from anabranch.spark.failures import explain_failure
+from anabranch.spark.kafka.broker_watch import BrokerWatch
 from anabranch.state.fence import Fence
 
 Steps = Callable[[], Iterator[BatchSummary]]
@@ -30,9 +32,18 @@ class RunDriver:
         The batch loop, and the right to write to its checkpoint; released when the run ends.
     listeners
         Told of everything.
+    watch
+        Knows how far Kafka's topics go, and whether its brokers answer.
     """
 
-    def __init__(self, loop: BatchLoop, fence: Fence, *, listeners: Sequence[Listener] = ()) -> None:
+    def __init__(
+        self,
+        loop: BatchLoop,
+        fence: Fence,
+        *,
+        listeners: Sequence[Listener] = (),
+        watch: BrokerWatch | None = None,
+    ) -> None:
         self.loop = loop
         self.record = RunRecord(loop.manifest, loop.failures, listeners=listeners)
         self.error: AnabranchError | None = None
@@ -41,10 +52,11 @@ class RunDriver:
         """What was raised first: the cause of what failed after it."""
         self.is_stopping = False
         self._fence = fence
+        self._watch_kafka = watch
         self._turn = threading.Lock()
         """Held by whoever works on the batch loop: Spark's batch, or a step between two."""
-        self._telling: int | None = None
-        """The thread that tells listeners of a step."""
+        self._telling: set[int] = set()
+        """Threads that tell listeners of something."""
         self._step: Callable[[], BatchSummary] | None = None
         self._idle: IdleSteps | None = None
         self._query: StreamingQuery | None = None
@@ -92,6 +104,12 @@ class RunDriver:
         with self._turn:
             self.record.note(events)
 
+    def tell(self, kind: EventKind, message: str) -> None:
+        """Take note of something at once, also while a batch is under way that may wait for it."""
+        at = self.loop.manifest
+        with self._as_teller():
+            self.record.note([Event(at.batch if at else -1, kind, message)])
+
     def begin(
         self,
         query: StreamingQuery,
@@ -109,6 +127,8 @@ class RunDriver:
             Lets rows that wait enter while no new ones come.
         """
         self._query, self._step = query, step
+        if self._watch_kafka is not None:
+            self._watch_kafka.tell = self.tell
         if step is not None:
             self._idle = IdleSteps(
                 lambda: self.loop.rows_wait,
@@ -160,7 +180,7 @@ class RunDriver:
         if self._watcher is not None and not self.is_active:
             return
         self.is_stopping = True
-        if threading.get_ident() == self._telling:  # a listener wants it, while its batch is under way
+        if threading.get_ident() in self._telling:  # a listener wants it, while its batch is under way
             threading.Thread(target=self.stop, name="anabranch-stop", daemon=True).start()
             return
         if self._idle is not None:
@@ -180,6 +200,8 @@ class RunDriver:
             self._fail(error)
         if self._idle is not None:
             self._idle.stop()
+        if self._watch_kafka is not None:
+            self._watch_kafka.stop()
         self._fence.release()
         if self.cause is not None:
             self.error = explain_failure(self.cause)
@@ -201,11 +223,17 @@ class RunDriver:
                 return
 
     def _committed(self, summary: BatchSummary) -> None:
-        self._telling = threading.get_ident()
+        lags = self._watch_kafka.lag(summary.manifest.batch) if self._watch_kafka is not None else {}
+        with self._as_teller():
+            self.record.committed(summary, self.loop.failures, lags=lags)
+
+    @contextmanager
+    def _as_teller(self) -> Iterator[None]:
+        self._telling.add(threading.get_ident())
         try:
-            self.record.committed(summary, self.loop.failures)
+            yield
         finally:
-            self._telling = None
+            self._telling.discard(threading.get_ident())
 
     def _fail_between_batches(self, error: BaseException) -> None:
         self._fail(error)

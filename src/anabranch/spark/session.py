@@ -31,6 +31,7 @@ from anabranch.spark.execute import execute_on_spark
 from anabranch.spark.failures import explain_failure
 from anabranch.spark.ingest import ingest
 from anabranch.spark.interrupt import await_interrupt
+from anabranch.spark.kafka.broker_watch import watch_over
 from anabranch.spark.run import Run
 from anabranch.spark.run_driver import RunDriver
 from anabranch.spark.sources import check_sources, open_sources, source_names
@@ -225,6 +226,7 @@ class Session:
         self._warm_up = warm_workers(self.spark, streams, tuple(self._queries.values()))
         with source_names(self.spark, streams) as by_name:
             frames = open_sources(self.spark, streams, self._frames, by_name=by_name)
+            watch = watch_over(self.spark, self.checkpoint, frames, self._sinks)
             storage = PosixStorage(self.checkpoint)
             fence = acquire(storage)
             try:
@@ -238,13 +240,16 @@ class Session:
                     stations=settings.uses_stations,
                 )
                 check_sources(catalog, manifest.catalog if manifest else {})
+                told = (JsonLog(storage), *listeners)
+                watch.start(told, batch=manifest.batch if manifest else -1)
                 loop = self._loop(catalog, settings, storage, fence)
-                driver = RunDriver(loop, fence, listeners=(JsonLog(storage), *listeners))
+                driver = RunDriver(loop, fence, listeners=told, watch=watch)
                 self._run = Run(driver, catalog)
                 frame = ingest(loop.layout, loop.wire, catalog.streams, frames)
                 self._begin(driver, frame, settings, queryName, trigger)
                 return self._run
             except BaseException as error:
+                watch.stop()
                 fence.release()
                 if isinstance(error, PySparkException | Py4JError):
                     raise explain_failure(error) from error

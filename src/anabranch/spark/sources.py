@@ -21,6 +21,7 @@ from anabranch.errors import ConfigError, StateError
 from anabranch.plan.logical import Stream
 from anabranch.queries.catalog import Catalog
 from anabranch.spark.conf import conf_set
+from anabranch.spark.kafka.connector import connector_missing, is_kafka, lacks_connector
 from anabranch.spark.malformed import OPTION, RAW, keeps_raw
 
 FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
@@ -82,9 +83,13 @@ def _open(spark: SparkSession, stream: Stream, *, by_name: bool) -> DataFrame:
             if keeps_raw(stream):
                 reader, schema = reader.option(OPTION, RAW), f"{schema}, `{RAW}` string"
             return reader.schema(schema).load(stream.source.path)
-        topic = stream.source.path if stream.source.format.lower() == "kafka" else None
-        frame = reader.load(stream.source.path) if topic is None else reader.option("subscribe", topic).load()
+        if is_kafka(stream.source.format) and stream.source.path:
+            frame = reader.option("subscribe", stream.source.path).load()
+        else:
+            frame = reader.load(stream.source.path)
     except (PySparkException, Py4JError) as error:
+        if is_kafka(stream.source.format) and lacks_connector(error):
+            raise ConfigError(connector_missing(f"stream {stream.name!r}")) from error
         raise ConfigError(f"stream {stream.name!r} cannot be opened: {_reason(error)}") from error
     _check_columns(stream, frame)
     return frame

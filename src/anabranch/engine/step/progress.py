@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from anabranch.engine.progress import Progress, QueryProgress, SiteProgress, StateProgress, StreamProgress
@@ -13,15 +14,21 @@ from anabranch.engine.task.admission import is_waiting
 ALL_QUERIES = 100
 """Sessions with more queries tell only of those that have something to tell."""
 
+Lags = Mapping[str, Mapping[str, Mapping[str, int]]]
+"""By stream, topic and partition, the messages that are not read yet."""
 
-def progress_of(summary: BatchSummary, *, rows_before: int) -> Progress:
+
+def progress_of(summary: BatchSummary, *, rows_before: int, lags: Lags | None = None) -> Progress:
     """Describe a step.
 
     Parameters
     ----------
     rows_before
         Rows that the checkpoint's streams had brought before it.
+    lags
+        How far streams are behind their sources, where that is known.
     """
+    lags = lags or {}
     manifest = summary.manifest
     total = sum(summary.seconds.values())
     rows = sum(s.accepted + s.late + s.rejected for s in manifest.streams) - rows_before
@@ -38,7 +45,9 @@ def progress_of(summary: BatchSummary, *, rows_before: int) -> Progress:
         critical_path_ms=round(summary.critical_path_s * 1000, 1),
         slot_ms=_slowest_slot(summary),
         streams={
-            s.name: StreamProgress(_instant(s.watermark), s.accepted, s.late, s.refused, s.rejected)
+            s.name: StreamProgress(
+                _instant(s.watermark), s.accepted, s.late, s.refused, s.rejected, lags.get(s.name, {})
+            )
             for s in manifest.streams
         },
         queries=_queries(summary),
