@@ -13,7 +13,7 @@ from anabranch.errors import ConfigError
 from anabranch.plan.logical import Connector
 from anabranch.spark.writer_sink import FILE_FORMATS, WriterSink
 
-_OPTIONS = {"parquet": ("compression",), "console": ("numRows",), "memory": ()}
+_OPTIONS = {"parquet": ("compression", "partitionBy", "compactEvery"), "console": ("numRows",), "memory": ()}
 """Formats that are not left to Spark, with their options."""
 
 
@@ -29,9 +29,13 @@ def connected_sink(spark: SparkSession, query: str, connector: Connector) -> Sin
         case "parquet":
             assert connector.path is not None
             compression_of(connector)
-            return ParquetSink(connector.path)
+            return ParquetSink(
+                connector.path,
+                partition_by=[c.strip() for c in options.get("partitionby", "").split(",") if c.strip()],
+                compact_every=_whole(query, "compactEvery", options.get("compactevery", "0")),
+            )
         case "console":
-            return ConsoleSink(_rows(query, options["numrows"])) if options else ConsoleSink()
+            return ConsoleSink(_whole(query, "numRows", options["numrows"])) if options else ConsoleSink()
         case "memory":
             return MemorySink()
     return WriterSink(spark, connector.format, connector.path, dict(connector.options))
@@ -48,7 +52,7 @@ def _checked_options(query: str, connector: Connector) -> dict[str, str]:
     return options
 
 
-def _rows(query: str, text: str) -> int:
+def _whole(query: str, option: str, text: str) -> int:
     if not text.isdecimal():
-        raise ConfigError(f"query {query!r}: numRows = {text!r}: a whole number is needed")
+        raise ConfigError(f"query {query!r}: {option} = {text!r}: a whole number is needed")
     return int(text)
