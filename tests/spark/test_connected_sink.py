@@ -60,6 +60,8 @@ def test_the_console_shows_as_many_rows_as_asked(tmp_path: Path, capsys: pytest.
     [
         ("parquet", "out", {"mergeSchema": "true"}, "'mergeSchema': choose from compression"),
         ("parquet", "out", {"compression": "lzo"}, "choose from snappy, zstd"),
+        ("parquet", "out", {"compactEvery": "often"}, "compactEvery = 'often': a whole number is needed"),
+        ("parquet", "out", {"compactEvery": "1"}, "give 2 or more batches"),
         ("parquet", None, {}, "INTO parquet 'path'"),
         ("csv", None, {"header": "true"}, "INTO csv 'path'"),
         ("console", None, {"truncate": "false"}, "'truncate': choose from numRows"),

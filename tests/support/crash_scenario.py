@@ -24,7 +24,7 @@ from unittest.mock import patch
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.dataset as pads
 
 from anabranch.adapt.boundary.decider import Decider
 from anabranch.engine.local_driver import LocalRun, rows_by_slot, run_hops
@@ -84,6 +84,8 @@ class Scenario:
         Seeds by which plans, sites and what is in memory change at every boundary; none where nothing does.
     only
         Part of the paths at which it is to die; empty for any.
+    compact_every, partition_by
+        Options of the parquet sinks.
     """
 
     queries: tuple[str, ...] = ("pairs", "ones", "counts")
@@ -91,6 +93,8 @@ class Scenario:
     adaptations: tuple[int, ...] = ()
     isolation: str = "shared"
     only: str = ""
+    compact_every: int = 0
+    partition_by: tuple[str, ...] = ()
 
 
 PLAIN = Scenario()
@@ -104,6 +108,9 @@ ISOLATED = Scenario(
     isolation="per_site",
 )
 COPYING = replace(ISOLATED, only="/site-")
+MERGED = Scenario(("pairs", "ones"), 7, compact_every=2, only="ones")
+"""Results become two files, then one, again and again; it dies where they are written."""
+PARTED = Scenario(("pairs", "ones"), 6, compact_every=2, partition_by=("k",), only="ones")
 
 _TRIO = "FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], a [RANGE 1 SECOND] AS c WHERE a.k = b.k AND b.k = c.k"
 TEXTS = {
@@ -236,7 +243,7 @@ class CrashRun(LocalRun):
         self.tricks = tricks
         self._ended = False
         running = queries(scenario)
-        sinks = {q.name: ParquetSink(root / q.name) for q in running}
+        sinks = {q.name: _sink(root, q, scenario) for q in running}
         settings = replace(SETTINGS, isolation=scenario.isolation)
         super().__init__(
             root / "ck",
@@ -257,6 +264,11 @@ class CrashRun(LocalRun):
     def _execute(self, task: SlotTask) -> list[SlotReport]:
         rows = _rows_by_slot(task, self, {} if self._ended else batch(task.batch))
         return run_hops(task, rows, first=self.tricks.first, later=self.tricks.later)
+
+
+def _sink(root: Path, query: Query, scenario: Scenario) -> ParquetSink:
+    columns = [c for c in scenario.partition_by if c in {o.name for o in query.outputs}]
+    return ParquetSink(root / query.name, partition_by=columns, compact_every=scenario.compact_every)
 
 
 _wire: dict[object, tuple[list[pa.RecordBatch], ...]] = {}
@@ -338,7 +350,7 @@ class World:
         found: Judged = {}
         for query in queries(self.scenario):
             names = [o.name for o in query.outputs]
-            tables = [pq.read_table(f) for f in (self.root / query.name).glob("[!_.]*.parquet")]
+            tables = sink_tables(self.root / query.name)
             found[query.name] = Counter(
                 row for t in tables for row in zip(*(t.column(n).to_pylist() for n in names), strict=True)
             )
@@ -347,6 +359,14 @@ class World:
             key = (row["stream"], row["reason"], row["batch"], _dead_id(row["row"]))
             found[DEAD_LETTERS][key] += 1
         return found
+
+
+def sink_tables(folder: Path) -> list[pa.Table]:
+    """What readers find: files by name, with what the names of their folders say."""
+    return [
+        pads.dataset(file, partitioning="hive", partition_base_dir=str(folder)).to_table()
+        for file in folder.rglob("[!_.]*.parquet")
+    ]
 
 
 def crash_and_recover(root: Path, seed: int, scenario: Scenario = PLAIN, kind: str = CHOSEN) -> int:

@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from anabranch.engine.sinks import folder_exchange
 from anabranch.state.storage import Data
 from anabranch.state.storage.object_store import MemoryStore
 from tests.support.faults import SimulatedCrash
 
 _real_unlink, _real_rmdir = os.unlink, os.rmdir
+_real_exchange = folder_exchange.exchange_folders
 _NAMING = ("link", "rename", "replace", "mkdir")
 _REMOVING = ("unlink", "rmdir")
 
@@ -55,6 +57,8 @@ class Disk:
     _unsynced_data: set[Path] = field(default_factory=set)
     _unsynced_names: set[Path] = field(default_factory=set)
     """New names whose folder was not synced since."""
+    _unsynced_exchanges: list[tuple[Path, Path]] = field(default_factory=list)
+    """Folders that have changed places, and whose own folder was not synced since."""
 
     def step(
         self, what: str, path: Path, call: Callable[[], Any], tear: Callable[[], Any] | None = None
@@ -89,8 +93,12 @@ class Disk:
             if gone:
                 self._unsynced_data.discard(path)
 
+    def exchanged(self, one: Path, other: Path) -> None:
+        self._unsynced_exchanges.append((one, other))
+
     def synced(self, path: Path) -> None:
         if path.is_dir():
+            self._unsynced_exchanges = [e for e in self._unsynced_exchanges if e[1].parent != path]
             self._unsynced_names = {name for name in self._unsynced_names if name.parent != path}
         else:
             self._unsynced_data.discard(path)
@@ -101,6 +109,9 @@ class Disk:
 
     def _lose_power(self) -> None:
         draw = random.Random(self.seed)
+        for one, other in reversed(self._unsynced_exchanges):
+            if draw.random() < 0.5 and one.exists() and other.exists():
+                _real_exchange(one, other)
         for path in sorted(self._unsynced_data):
             if path.exists() and draw.random() < 0.7:
                 os.truncate(path, draw.randint(0, path.stat().st_size))
@@ -117,16 +128,17 @@ class Disk:
         if not (self.dead and self.fault is DiskFault.POWER):
             following._unsynced_data |= self._unsynced_data
             following._unsynced_names |= self._unsynced_names
+            following._unsynced_exchanges += self._unsynced_exchanges
         return following
 
     def ours(self, path: Any) -> Path | None:
-        """The path if it lies below the root, else None."""
+        """The path if it is the root or lies below it, else None."""
         text = os.fspath(path)
-        return Path(text) if isinstance(text, str) and text.startswith(f"{self.root}/") else None
+        return Path(text) if isinstance(text, str) and f"{text}/".startswith(f"{self.root}/") else None
 
 
 @contextmanager
-def failing_disk(disk: Disk) -> Iterator[Disk]:
+def failing_disk(disk: Disk) -> Iterator[Disk]:  # noqa: C901 - one fake after the other
     """Count and fail the calls of this process below `disk.root` and to object stores in memory.
 
     Syncing costs nothing meanwhile.
@@ -179,9 +191,18 @@ def failing_disk(disk: Disk) -> Iterator[Disk]:
 
         return call
 
+    def exchange(one: Path, other: Path) -> None:
+        disk.step("exchange", other, lambda: _real_exchange(one, other))
+        disk.exchanged(one, other)
+
     fakes: dict[str, Any] = {name: naming(name) for name in _NAMING}
     fakes |= {name: removing(name) for name in _REMOVING} | {"fsync": fsync}
-    with patch.object(io, "open", open_file), patch.multiple(os, **fakes), _failing_stores(disk):
+    with (
+        patch.object(io, "open", open_file),
+        patch.multiple(os, **fakes),
+        patch.object(folder_exchange, "exchange_folders", exchange),
+        _failing_stores(disk),
+    ):
         yield disk
 
 

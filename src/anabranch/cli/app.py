@@ -6,13 +6,14 @@ import typer
 
 from anabranch.cli.bench import bench
 from anabranch.cli.demo.demo import demo
+from anabranch.cli.docs import docs
 from anabranch.cli.explain import explain
 from anabranch.cli.prepare import prepare
 from anabranch.cli.reproduce import reproduce
 from anabranch.cli.run import run
 from anabranch.cli.state import state
 
-COMMANDS = (run, explain, state, demo, prepare, reproduce)
+COMMANDS = (run, explain, state, demo, docs, prepare, reproduce)
 
 app = typer.Typer(
     name="anabranch",

@@ -14,7 +14,7 @@ from anabranch.plan.logical import Connector
 from anabranch.spark.kafka.kafka_sink import KafkaSink
 from anabranch.spark.writer_sink import FILE_FORMATS, WriterSink
 
-_OPTIONS = {"parquet": ("compression",), "console": ("numRows",), "memory": ()}
+_OPTIONS = {"parquet": ("compression", "partitionBy", "compactEvery"), "console": ("numRows",), "memory": ()}
 """Formats that are not left to Spark, with their options."""
 
 
@@ -30,9 +30,13 @@ def connected_sink(spark: SparkSession, query: str, connector: Connector) -> Sin
         case "parquet":
             assert connector.path is not None
             compression_of(connector)
-            return ParquetSink(connector.path)
+            return ParquetSink(
+                connector.path,
+                partition_by=[c.strip() for c in options.get("partitionby", "").split(",") if c.strip()],
+                compact_every=_whole(query, "compactEvery", options.get("compactevery", "0")),
+            )
         case "console":
-            return ConsoleSink(_rows(query, options["numrows"])) if options else ConsoleSink()
+            return ConsoleSink(_whole(query, "numRows", options["numrows"])) if options else ConsoleSink()
         case "memory":
             return MemorySink()
         case "kafka":
@@ -51,7 +55,7 @@ def _checked_options(query: str, connector: Connector) -> dict[str, str]:
     return options
 
 
-def _rows(query: str, text: str) -> int:
+def _whole(query: str, option: str, text: str) -> int:
     if not text.isdecimal():
-        raise ConfigError(f"query {query!r}: numRows = {text!r}: a whole number is needed")
+        raise ConfigError(f"query {query!r}: {option} = {text!r}: a whole number is needed")
     return int(text)

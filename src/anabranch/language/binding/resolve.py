@@ -61,7 +61,7 @@ def resolve(node: exp.Expr, scope: Scope) -> Expression:
     """Give a syntax node its meaning, or raise a QueryError that points at it."""
     handler = _HANDLERS.get(type(node))
     if handler is None:
-        unknown = (_describe(node), "see docs/language.md for what a query may contain")
+        unknown = (_describe(node), "`anabranch docs language` says what a query may contain")
         what, suggestion = _SUGGESTIONS.get(type(node), unknown)
         keyword = "SELECT" if isinstance(node, exp.Query) else ""
         raise scope.source.error_at_keyword(node, keyword, f"{what} is not supported", suggestion)

@@ -139,7 +139,7 @@ def _suggestion(source: str, target: str) -> str:
         return "let the source read it as that type, or use timestamp_micros on a BIGINT"
     if source in FLOATING or target in FLOATING:
         return "CAST to DOUBLE or BIGINT instead"
-    return "see the table of casts in docs/language.md"
+    return "see the table of casts: `anabranch docs language`"
 
 
 _PAIRS: dict[tuple[str, str], Callable[[str, str, str], CastSql]] = {

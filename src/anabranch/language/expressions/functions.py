@@ -6,10 +6,10 @@ same values for it on a table of nasty inputs.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from anabranch.language.expressions.advice import advice_for
 from anabranch.language.expressions.expression import Call, Cast, Constant, Expression
 from anabranch.language.expressions.operators import (
     NULL,
@@ -48,17 +48,17 @@ def call_function(name: str, args: Arguments) -> Expression:
             str(function.least) if function.least == function.most else f"{function.least} to {function.most}"
         )
         plural = "" if takes == "1" else "s"
-        raise Refusal(f"{name} takes {takes} argument{plural}, not {len(args)}", "see docs/language.md")
+        raise Refusal(
+            f"{name} takes {takes} argument{plural}, not {len(args)}", "see `anabranch docs language`"
+        )
     return function.resolve(args)
 
 
 def _unknown(name: str) -> Refusal:
-    near = difflib.get_close_matches(name.lower(), FUNCTIONS, n=3, cutoff=0.6)
-    known = f"did you mean {' or '.join(near)}?" if near else f"supported are {', '.join(sorted(FUNCTIONS))}"
     reason = _REFUSED.get(name.lower())
     if reason:
         return Refusal(f"function {name} is not supported: {reason[0]}", reason[1])
-    return Refusal(f"function {name} is not supported", known)
+    return Refusal(f"function {name} is not supported", advice_for(name, FUNCTIONS))
 
 
 def _want(value: Expression, *kinds: str) -> Expression:
@@ -184,7 +184,7 @@ def _is_null(args: Arguments) -> Expression:
 def l2_distance(*vectors: Arguments) -> Expression:
     """The Euclidean distance of two vectors, each written as its numbers."""
     if len(vectors) != 2:
-        raise Refusal(f"l2_distance takes 2 arguments, not {len(vectors)}", "see docs/language.md")
+        raise Refusal(f"l2_distance takes 2 arguments, not {len(vectors)}", "see `anabranch docs language`")
     left, right = vectors
     if len(left) != len(right) or not 1 <= len(left) <= MOST_DIMENSIONS:
         raise Refusal(

@@ -327,7 +327,11 @@ def _refused(source: SourceText, error: ParseError) -> QueryError:
 
 def _suggestion(message: str) -> str:
     _, found, example = message.partition("as in ")
-    return f"write {example}" if found else "check the words just before this place; see docs/language.md"
+    return (
+        f"write {example}"
+        if found
+        else "check the words just before this place; see `anabranch docs language`"
+    )
 
 
 def _is_dashed_word(text: str) -> bool:
