@@ -77,13 +77,14 @@ class Account:
             for values in (seen.arrived, seen.found, seen.stored, seen.met)
         )
         keep = SLOW_FADE * FADE ** (arrived / np.maximum(self.arrived, 1.0))
+        kept = 1.0
         if self._surprises(arrived, float(found.sum())):
-            keep = np.minimum(keep, DOUBTED)
+            keep, kept = np.minimum(keep, DOUBTED), DOUBTED
         return Account(
             keep * self.arrived + arrived,
             keep * self.found + found,
-            (self.stored + stored) / 2,
-            (self.met + met) / 2,
+            (kept * self.stored + stored) / (1.0 + kept),
+            (kept * self.met + met) / (1.0 + kept),
             (self.rows + float(arrived.sum())) / 2,
         )
 

@@ -110,8 +110,9 @@ def draw(stations: Sequence[Station | None]) -> Draw:
     best = costs.min(axis=1).mean()
     dearer = (costs.mean(axis=0) - best) / best
     allowed = REGRET / max(1, len(known) - 1) / np.maximum(dearer, 1e-9)
-    drawn = np.clip(allowed, LEAST_DRAWN, MOST_DRAWN)
     by = DecidedBy.LOTTERY if any(t > 0 for t in tickets) else DecidedBy.BACK_PRESSURE
+    # Where no station is selective, it is worth more to know when one is.
+    drawn = np.clip(allowed, LEAST_DRAWN if by is DecidedBy.LOTTERY else LEAST_DRAWN * 4, MOST_DRAWN)
     return Draw(tuple(drawn.tolist()), tickets, by, float((drawn * dearer).sum()))
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
 
-from anabranch.engine.progress import Progress, QueryProgress, SiteProgress, StateProgress, StreamProgress
+from anabranch.engine.progress import (
+    EddyProgress,
+    Progress,
+    QueryProgress,
+    SiteProgress,
+    StateProgress,
+    StreamProgress,
+)
 from anabranch.engine.reports import SiteReport
 from anabranch.engine.step.batch_loop import BatchSummary
 from anabranch.engine.task.admission import is_waiting
@@ -41,6 +48,7 @@ def progress_of(summary: BatchSummary, *, rows_before: int) -> Progress:
         queries=_queries(summary),
         sites=tuple(_site(s) for s in sites),
         replayed=summary.replayed,
+        eddies=tuple(map(EddyProgress.of, summary.eddies)),
     )
 
 
