@@ -127,8 +127,16 @@ class EddyProgress:
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> EddyProgress:
         """From what a decision tells."""
-        names = ("references", "stations", "tickets", "selectivities", "shares", "drawn")
-        return cls(told["query"], *(tuple(told[name]) for name in names), told["decidedBy"])
+        return cls(
+            told["query"],
+            tuple(told["references"]),
+            tuple(told["stations"]),
+            tickets=tuple(told["tickets"]),
+            selectivities=tuple(told["selectivities"]),
+            shares=tuple(told["shares"]),
+            drawn=tuple(told["drawn"]),
+            decided_by=told["decidedBy"],
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -126,8 +126,8 @@ class _Run:
     def _choose(self) -> tuple[str, DecidedBy] | None:
         """A station with room, if there is one that rows should go to; otherwise they wait.
 
-        Where some station holds tickets, those without draw what the lottery gives them and no more: rows that
-        they send on would be more than came.
+        Where some station holds tickets, those without get what the lottery gives them and no more: they
+        would send on more rows than came.
         """
         has_room = {name: self._links["S", name].has_room() for name in STATIONS}
         if self._always is not None:
