@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +15,8 @@ from anabranch.adapt.boundary.decisions import Decisions
 from anabranch.adapt.boundary.observed import Observed
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
-from anabranch.exchange.station_router import StationRouter, Ways
+from anabranch.engine.step.batch_loop import BatchSummary
+from anabranch.exchange.station_router import States, StationRouter, Ways
 from anabranch.workloads.chain import STREAMS, Chain
 
 Batches = Callable[[], Iterator[Mapping[str, pa.Table]]]
@@ -60,6 +61,8 @@ class OrderBench:
     results: int
     first: tuple[float, ...]
     """By batch, part of the rows of s that the eddy sent to r–s first."""
+    decided: tuple[str, ...]
+    """By batch that counts, what the eddy decided by: `lottery` or `back-pressure`."""
 
     @property
     def ratio(self) -> float:
@@ -73,38 +76,48 @@ def run_orders(scratch: Path, chain: Chain, batches: Batches, *, sites: int = 4)
         name: _run(scratch / name.replace("–", "-"), chain, batches(), sites, first)
         for name, first in {"r–s": "r–s", "s–t": "s–t", "eddy": None}.items()
     }
-    found = {results for _, results, _ in runs.values()}
+    found = {run.results for run in runs.values()}
     if len(found) > 1:
         raise AssertionError(f"orders give different numbers of results: {found}")
     eddy = runs.pop("eddy")
-    return OrderBench({name: run[0] for name, run in runs.items()}, eddy[0], eddy[1], eddy[2])
+    fixed = {name: run.seconds for name, run in runs.items()}
+    return OrderBench(fixed, eddy.seconds, eddy.results, tuple(eddy.first), tuple(eddy.decided))
+
+
+@dataclass(slots=True)
+class _Run:
+    seconds: float = 0.0
+    results: int = 0
+    first: list[float] = field(default_factory=list)
+    decided: list[str] = field(default_factory=list)
 
 
 def _run(
     scratch: Path, chain: Chain, batches: Iterator[Mapping[str, pa.Table]], sites: int, first: str | None
-) -> tuple[float, int, tuple[float, ...]]:
+) -> _Run:
     settings = Settings(sites=sites, slots=1, ordering="eddy", rebalance="off")
     decider = AdaptiveDecider() if first is None else FixedOrder(first)
     run = LocalRun(scratch, STREAMS, [chain.query()], settings=settings, decider=decider)
-    took, shares = 0.0, []
+    states = next(i.alternatives for i in run.loop.layout.inputs if len(i.alternatives) > 1)
+    told = _Run()
     try:
         for number, tables in enumerate(batches):
             began = time.process_time()
             summary = run.batch(tables)
             if number >= WARM_UP:
-                took += time.process_time() - began
-            counts: dict[str, int] = {}
-            for report in summary.reports:
-                for site in report.sites:
-                    for state, told in site.stations.items():
-                        counts[state] = counts.get(state, 0) + int(told.arrived.sum())
-            states = run.loop.layout.inputs[next(iter(_choice_inputs(run)))].alternatives
-            shares.append(counts.get(states[0], 0) / max(1, sum(counts.get(s, 0) for s in states)))
-        results = run.results("chain").num_rows
+                told.seconds += time.process_time() - began
+                told.decided += [eddy["decidedBy"] for eddy in summary.eddies]
+            told.first.append(_first_share(summary, states))
+        told.results = run.results("chain").num_rows
     finally:
         run.close()
-    return took, results, tuple(shares)
+    return told
 
 
-def _choice_inputs(run: LocalRun) -> Iterator[int]:
-    return (i.id for i in run.loop.layout.inputs if len(i.alternatives) > 1)
+def _first_share(summary: BatchSummary, states: States) -> float:
+    """Part of the rows that arrived at the first of their stations."""
+    sites = [site for report in summary.reports for site in report.sites]
+    rows = [
+        sum(int(s.stations[state].arrived.sum()) for s in sites if state in s.stations) for state in states
+    ]
+    return rows[0] / max(1, sum(rows))

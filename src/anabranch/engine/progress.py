@@ -103,6 +103,60 @@ class SiteProgress:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class EddyProgress:
+    """Where rows of some references had a choice of stations, and what decides it for the next batch.
+
+    Attributes
+    ----------
+    tickets
+        By station, what it holds for each row.
+    selectivities
+        By station, rows that come of a row; None where too little is known.
+    shares
+        By station, part of the rows that took it first, in the last batches.
+    drawn
+        By station, part of the rows that it gets by lottery, so that it stays known.
+    decided_by
+        `lottery`, `back-pressure` or `nothing is known`.
+    """
+
+    query: str
+    references: tuple[str, ...]
+    stations: tuple[str, ...]
+    tickets: tuple[float, ...]
+    selectivities: tuple[float | None, ...]
+    shares: tuple[float, ...]
+    drawn: tuple[float, ...]
+    decided_by: str
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> EddyProgress:
+        """From what a decision tells."""
+        return cls(
+            told["query"],
+            tuple(told["references"]),
+            tuple(told["stations"]),
+            tickets=tuple(told["tickets"]),
+            selectivities=tuple(told["selectivities"]),
+            shares=tuple(told["shares"]),
+            drawn=tuple(told["drawn"]),
+            decided_by=told["decidedBy"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "query": self.query,
+            "references": list(self.references),
+            "stations": list(self.stations),
+            "tickets": list(self.tickets),
+            "selectivities": list(self.selectivities),
+            "shares": list(self.shares),
+            "drawn": list(self.drawn),
+            "decidedBy": self.decided_by,
+        }
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Progress(Mapping[str, Any]):
     """A committed step of a run: a micro-batch (`step` 0), or a further step of it without new rows.
@@ -121,6 +175,8 @@ class Progress(Mapping[str, Any]):
         By name; of more than a hundred queries, those with results, rows that wait, or a failure.
     slot_ms
         Phases of the slot that took longest.
+    eddies
+        Where rows choose among stations.
     replayed
         It was committed before a restart; only its results were published again.
 
@@ -145,6 +201,7 @@ class Progress(Mapping[str, Any]):
     queries: Mapping[str, QueryProgress] = field(default_factory=dict)
     sites: tuple[SiteProgress, ...] = ()
     replayed: bool = False
+    eddies: tuple[EddyProgress, ...] = ()
 
     @property
     def total_ms(self) -> float:
@@ -166,6 +223,7 @@ class Progress(Mapping[str, Any]):
             "state": self.state.to_json(),
             "sites": [site.to_json() for site in self.sites],
             "replayed": self.replayed,
+            "eddies": [eddy.to_json() for eddy in self.eddies],
         }
 
     def __getitem__(self, key: str) -> Any:

@@ -7,6 +7,7 @@ from anabranch.plan.inputs import Layout, RoutedQuery
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.logical import UNBOUNDED_US, Grouping, GroupWindow, Ref
 from anabranch.plan.nodes import JoinNode, Operand, ProbeNode, StationsNode
+from anabranch.plan.output_modules import DistributedPlan
 
 
 def explain(layout: Layout, routed: RoutedQuery, plan: LocalPlan, *, sites: int) -> str:
@@ -38,7 +39,8 @@ def explain(layout: Layout, routed: RoutedQuery, plan: LocalPlan, *, sites: int)
             f"    new rows of {c.aliases[0]} probe {', '.join(c.aliases[1:])}" for c in plan.root.chains
         ]
     elif isinstance(plan.root, StationsNode):
-        lines += _stations(plan.root)
+        assert routed.tree is not None
+        lines += _stations(plan.root, routed.tree.plan)
     else:
         lines += _tree(plan.root, plan, indent="    " if plan.window is None else "      ")
     return "\n".join(lines)
@@ -118,13 +120,18 @@ def _tree(node: Operand, plan: LocalPlan, *, indent: str) -> list[str]:
     return lines
 
 
-def _stations(root: StationsNode) -> list[str]:
+def _stations(root: StationsNode, ways: DistributedPlan) -> list[str]:
     """Stations with their bits: a row may arrive where its footprint, under the mask, is as allowed."""
     lines = []
     for station in root.stations:
         edge = station.edge
         arriving = ", ".join(" ".join(node.aliases) for node in (*station.left, *station.right))
         lines.append(f"    station {edge.number}: {edge} on key {edge.key_class}; rows of {arriving}")
+    lines.append(f"    ways, by bits for {', '.join(ways.bits)}:")
+    for module in ways.modules:
+        way = f"{module.source} to {module.target}"
+        bits = f"allowing {ways.written(module.allowing)}, validating {ways.written(module.validating)}"
+        lines.append(f"      {way}: {bits}{'; chosen by the eddy' if module.collects else ''}")
     return lines
 
 

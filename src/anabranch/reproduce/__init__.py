@@ -13,6 +13,12 @@ from anabranch.reproduce.cape.cape_fig12 import cape_fig12
 from anabranch.reproduce.cape.cape_fig13 import cape_fig13, cape_fig14, cape_fig15, cape_fig16
 from anabranch.reproduce.cape.cape_overhead import cape_overhead
 from anabranch.reproduce.cape.cape_reorder import cape_reorder
+from anabranch.reproduce.cosmos.cosmos_fig5_5 import cosmos_fig5_5, cosmos_fig5_6, cosmos_fig5_7
+from anabranch.reproduce.cosmos.cosmos_fig5_8 import cosmos_fig5_8
+from anabranch.reproduce.cosmos.cosmos_fig5_9 import cosmos_fig5_9, cosmos_fig5_10
+from anabranch.reproduce.cosmos.cosmos_fig5_11 import cosmos_fig5_11
+from anabranch.reproduce.cosmos.cosmos_fig5_12 import cosmos_fig5_12
+from anabranch.reproduce.cosmos.cosmos_fig5_13 import cosmos_fig5_13, cosmos_fig5_14
 from anabranch.reproduce.dcape.dcape_fig7 import dcape_fig7, dcape_fig8
 from anabranch.reproduce.dcape.dcape_grid import (
     dcape_fig9,
@@ -66,6 +72,16 @@ EXPERIMENTS: dict[str, Experiment] = {
     "cape-exact": cape_exact,
     "cape-reorder": cape_reorder,
     "cape-overhead": cape_overhead,
+    "cosmos-fig5-5": cosmos_fig5_5,
+    "cosmos-fig5-6": cosmos_fig5_6,
+    "cosmos-fig5-7": cosmos_fig5_7,
+    "cosmos-fig5-8": cosmos_fig5_8,
+    "cosmos-fig5-9": cosmos_fig5_9,
+    "cosmos-fig5-10": cosmos_fig5_10,
+    "cosmos-fig5-11": cosmos_fig5_11,
+    "cosmos-fig5-12": cosmos_fig5_12,
+    "cosmos-fig5-13": cosmos_fig5_13,
+    "cosmos-fig5-14": cosmos_fig5_14,
 }
 
 

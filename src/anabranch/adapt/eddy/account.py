@@ -52,6 +52,8 @@ class Account:
     stored: Floats
     met: Floats
     rows: float = 0.0
+    surprised: bool = False
+    """Whether the last batch was far from what was expected of it."""
 
     @classmethod
     def new(cls, parts: int) -> Account:
@@ -77,14 +79,17 @@ class Account:
             for values in (seen.arrived, seen.found, seen.stored, seen.met)
         )
         keep = SLOW_FADE * FADE ** (arrived / np.maximum(self.arrived, 1.0))
-        if self._surprises(arrived, float(found.sum())):
-            keep = np.minimum(keep, DOUBTED)
+        kept = 1.0
+        if surprised := self._surprises(arrived, float(found.sum())):
+            keep, kept = np.minimum(keep, DOUBTED), DOUBTED
+        # Rounded as the manifest has them, so that a session that starts from it decides the same.
         return Account(
-            keep * self.arrived + arrived,
-            keep * self.found + found,
-            (self.stored + stored) / 2,
-            (self.met + met) / 2,
-            (self.rows + float(arrived.sum())) / 2,
+            np.round(keep * self.arrived + arrived, 1),
+            np.round(keep * self.found + found, 1),
+            np.round((kept * self.stored + stored) / (1.0 + kept), 1),
+            np.round((kept * self.met + met) / (1.0 + kept), 1),
+            round((self.rows + float(arrived.sum())) / 2, 1),
+            surprised,
         )
 
     def _surprises(self, arrived: Floats, found: float) -> bool:
@@ -93,7 +98,7 @@ class Account:
             return False
         expected = float((arrived * self._by_new()).sum())
         spread = 4.0 * np.sqrt(max(expected, found, 1.0))
-        return abs(found - expected) > SURPRISE * max(expected, found) and abs(found - expected) > spread
+        return bool(abs(found - expected) > max(SURPRISE * max(expected, found), spread))
 
     def _by_new(self) -> Floats:
         """Rows that a new row finds; where little is known, what the station shows as a whole."""
@@ -116,12 +121,12 @@ class Account:
 
     def to_json(self) -> dict[str, Any]:
         numbers = {"arrived": self.arrived, "found": self.found, "stored": self.stored, "met": self.met}
-        told = {name: [round(v, 1) for v in values.tolist()] for name, values in numbers.items()}
-        return told | {"rows": round(self.rows, 1)}
+        told = {name: values.tolist() for name, values in numbers.items()}
+        return told | {"rows": self.rows, "surprised": self.surprised}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Account:
         arrived, found, stored, met = (
             np.array(data[name], dtype=float) for name in ("arrived", "found", "stored", "met")
         )
-        return cls(arrived, found, stored, met, data["rows"])
+        return cls(arrived, found, stored, met, data["rows"], data["surprised"])

@@ -12,7 +12,7 @@ many as cost `REGRET` of the whole work, so that an eddy over steady data stays 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -25,6 +25,8 @@ MOST_DRAWN, LEAST_DRAWN = 1 / 32, 1 / 512
 """Of all rows, what the lottery gives to one other station."""
 MAKING = 0.5
 """What making a joined row costs, where taking in, keeping and probing a row costs 1."""
+LOOK_EVERY = 4
+"""Batches between two lotteries while things are as expected."""
 SAMPLE = 512
 """Rows that are imagined to weigh what the lottery costs."""
 
@@ -92,6 +94,16 @@ class Draw:
     by: DecidedBy
     regret: float = 0.0
 
+    def in_turn(self, batch: int) -> Draw:
+        """The same where nothing unexpected happens: the lottery is held now and then, for more rows at once.
+
+        A station that gets few rows costs as much as its blocks and joins do, in every batch that has any.
+        """
+        if self.by is not DecidedBy.LOTTERY:
+            return self
+        now = LOOK_EVERY if batch % LOOK_EVERY == 0 else 0
+        return replace(self, drawn=tuple(min(now * part, MOST_DRAWN) for part in self.drawn))
+
 
 def draw(stations: Sequence[Station | None]) -> Draw:
     """Weigh stations against each other; None is one of which nothing is known yet.
@@ -110,8 +122,9 @@ def draw(stations: Sequence[Station | None]) -> Draw:
     best = costs.min(axis=1).mean()
     dearer = (costs.mean(axis=0) - best) / best
     allowed = REGRET / max(1, len(known) - 1) / np.maximum(dearer, 1e-9)
-    drawn = np.clip(allowed, LEAST_DRAWN, MOST_DRAWN)
     by = DecidedBy.LOTTERY if any(t > 0 for t in tickets) else DecidedBy.BACK_PRESSURE
+    # Where no station is selective, it is worth more to know when one is.
+    drawn = np.clip(allowed, LEAST_DRAWN if by is DecidedBy.LOTTERY else LEAST_DRAWN * 4, MOST_DRAWN)
     return Draw(tuple(drawn.tolist()), tickets, by, float((drawn * dearer).sum()))
 
 

@@ -71,6 +71,8 @@ class BatchSummary:
     """What was decided at the boundary after the batch."""
     critical_path_s: float = 0.0
     """CPU time of the busiest site, hop by hop: what machines for each site would have waited for."""
+    eddies: tuple[Mapping[str, Any], ...] = ()
+    """Where rows choose among stations: tickets, shares, what decided."""
 
 
 class BatchLoop:
@@ -256,6 +258,7 @@ class BatchLoop:
             laps.seconds,
             events=outcome.events,
             critical_path_s=critical_path_s(told),
+            eddies=outcome.decisions.eddies,
         )
 
     def _adopt(self, outcome: StepOutcome, began_s: float) -> None:

@@ -6,7 +6,14 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from anabranch.engine.progress import Progress, QueryProgress, SiteProgress, StateProgress, StreamProgress
+from anabranch.engine.progress import (
+    EddyProgress,
+    Progress,
+    QueryProgress,
+    SiteProgress,
+    StateProgress,
+    StreamProgress,
+)
 from anabranch.engine.reports import SiteReport
 from anabranch.engine.step.batch_loop import BatchSummary
 from anabranch.engine.task.admission import is_waiting
@@ -53,6 +60,7 @@ def progress_of(summary: BatchSummary, *, rows_before: int, lags: Lags | None = 
         queries=_queries(summary),
         sites=tuple(_site(s) for s in sites),
         replayed=summary.replayed,
+        eddies=tuple(map(EddyProgress.of, summary.eddies)),
     )
 
 
