@@ -14,6 +14,7 @@ from anabranch.adapt.measures.rolling import Memory
 from anabranch.adapt.memory.memory_state import MemoryState
 from anabranch.adapt.plans.joins import Joins
 from anabranch.adapt.plans.plan_state import PlanState
+from anabranch.adapt.routing.hot_keys import HotKeys
 from anabranch.adapt.routing.routing_state import RoutingState
 
 HICCUP_S = 0.01
@@ -43,6 +44,7 @@ class BoundaryState:
     memory: MemoryState = field(default_factory=MemoryState)
     plans: PlanState = field(default_factory=PlanState)
     routing: RoutingState = field(default_factory=RoutingState)
+    hot: HotKeys = field(default_factory=HotKeys)
     events: tuple[Mapping[str, Any], ...] = ()
 
     def with_events(self, events: Iterable[Event]) -> BoundaryState:
@@ -58,6 +60,7 @@ class BoundaryState:
             "events": list(self.events),
             "plans": self.plans.to_json(),
             "routing": self.routing.to_json(),
+            "hot": self.hot.to_json(),
         }
 
     @classmethod
@@ -68,5 +71,6 @@ class BoundaryState:
             MemoryState.from_json(data),
             PlanState.from_json(data.get("plans", {}), joins),
             RoutingState.from_json(data.get("routing", {}), joins),
+            HotKeys.from_json(data.get("hot", {}), joins),
             tuple(data.get("events", ())),
         )

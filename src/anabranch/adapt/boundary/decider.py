@@ -22,6 +22,7 @@ from anabranch.adapt.events import Event
 from anabranch.adapt.measures.statistics import Statistics
 from anabranch.adapt.memory.memory_state import choose_budgets, choose_spilled
 from anabranch.adapt.routing.aligned_policy import choose_routing, start_routing
+from anabranch.adapt.routing.hot_keys import choose_hot_keys
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.cost.migration_cost import Strategy
 
@@ -88,9 +89,11 @@ def choose(state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Cho
         state.plans.with_abandoned(observed.batch, observed.sites), observed
     )
     routing, routed = choose_routing(state.routing, observed, after)
-    events = (*moves, *spilled, *put_off, *reasons, *routed)
-    choice = Choice(after, strategy, migrations, memory.admission(), events)
-    return replace(state, controller=controller, memory=memory, plans=plans, routing=routing), choice
+    hot, cooled, spread = choose_hot_keys(state.hot, observed, after)
+    events = (*moves, *spilled, *put_off, *reasons, *routed, *spread)
+    choice = Choice(after, strategy, migrations, memory.admission(), events, cooled)
+    state = replace(state, controller=controller, memory=memory, plans=plans, routing=routing, hot=hot)
+    return state, choice
 
 
 def _moves(

@@ -9,6 +9,7 @@ from anabranch.adapt.events import Event
 from anabranch.adapt.memory.admission import OPEN, Admission
 from anabranch.adapt.tracks.tracks import Migration, Tracks
 from anabranch.exchange.partition_map import PartitionMap
+from anabranch.exchange.partition_set import PartitionSet
 from anabranch.plan.cost.migration_cost import Strategy
 
 
@@ -25,6 +26,8 @@ class Choice:
     admission: Admission = OPEN
     events: tuple[Event, ...] = ()
     """Reasons."""
+    cooled: Mapping[str, PartitionSet] = field(default_factory=dict)
+    """By query, partitions with keys that are not spread any more."""
 
 
 @dataclass(frozen=True, slots=True)

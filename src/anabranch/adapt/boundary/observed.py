@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -34,6 +34,8 @@ class BoundarySettings:
     """Whether state that moves is copied, because sites share nothing."""
     routing: str = "auto"
     """How joins run that no key spreads: `auto` or `aligned` over all sites, `hash` at one."""
+    hot_keys: str = "auto"
+    """Whether keys with much of a join's work are spread: `auto` or `off`."""
 
 
 class TrackRules(Protocol):
@@ -95,6 +97,8 @@ class Observed:
         Seconds of the step in which no site worked.
     clocks
         By stream, how far it has come.
+    heavy
+        By state of an input, (hash, new rows) of keys that many rows have.
     """
 
     batch: int
@@ -112,6 +116,7 @@ class Observed:
     elapsed_s: float = 0.0
     overhead_s: float = 0.0
     clocks: Mapping[str, StreamClock] = field(default_factory=dict)
+    heavy: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
     @property
     def relocating(self) -> bool:

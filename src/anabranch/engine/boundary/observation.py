@@ -125,6 +125,7 @@ class Observation:
             requests=requests,
             elapsed_s=elapsed_s,
             overhead_s=max(0.0, wall_s - busiest_s),
+            heavy=_heavy(reports),
             clocks={
                 s.name: StreamClock(s.max_ts, held.get(s.name), _rows_of(s.name, reports)) for s in streams
             },
@@ -133,6 +134,17 @@ class Observation:
 
 def _rows_of(stream: str, reports: Sequence[SlotReport]) -> int:
     return sum(report.streams[stream].accepted for report in reports if stream in report.streams)
+
+
+def _heavy(reports: Sequence[SlotReport]) -> dict[str, list[tuple[int, int]]]:
+    """Heavy keys by state of an input, over all slots."""
+    found: dict[str, dict[int, int]] = {}
+    for report in reports:
+        for state, keys in report.heavy.items():
+            counts = found.setdefault(state, {})
+            for address, rows in keys:
+                counts[address] = counts.get(address, 0) + rows
+    return {state: list(counts.items()) for state, counts in found.items()}
 
 
 def boundary_settings(settings: Settings) -> BoundarySettings:
@@ -146,6 +158,7 @@ def boundary_settings(settings: Settings) -> BoundarySettings:
         work_memory=settings.work_memory_bytes,
         copies=settings.isolation == "per_site",
         routing=settings.routing,
+        hot_keys=settings.hot_keys,
     )
 
 

@@ -17,6 +17,7 @@ from anabranch.engine.task.slot_task import SlotTask
 from anabranch.engine.task.wire import Wire
 from anabranch.exchange.aligned_router import AlignedTable
 from anabranch.exchange.partition_map import PartitionMap
+from anabranch.exchange.split_router import HotKey
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.queries.catalog import Catalog
 from anabranch.state import BlockMeta
@@ -42,6 +43,7 @@ def plan_task(
     admission: Admission,
     look: int | None,
     aligned: Mapping[str, AlignedTable],
+    hot: tuple[HotKey, ...],
     now_s: float,
 ) -> SlotTask:
     """Describe a batch to its slots.
@@ -56,6 +58,8 @@ def plan_task(
         By stream, after the last batch.
     aligned
         By query with aligned routing, where its rows go.
+    hot
+        Keys whose rows are spread.
     """
     layout, plans = catalog.layout, all_plans(work)
     waiting = waiting_blocks(layout, stored)
@@ -96,6 +100,8 @@ def plan_task(
         trims=trims_of(plans, emissions),
         shipments=shipments,
         aligned=aligned,
+        hot=hot,
+        looks_for_hot_keys=settings.hot_keys == "auto" and partition_map.sites > 1,
     )
 
 
