@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 from anabranch.adapt.boundary.boundary_state import BoundaryState
 from anabranch.adapt.boundary.decisions import Choice, Decisions
@@ -11,9 +12,12 @@ from anabranch.adapt.boundary.enact import enact, start_with
 from anabranch.adapt.boundary.observed import Observed
 from anabranch.adapt.memory.admission import OPEN, Admission
 from anabranch.adapt.memory.site_budgets import RowBudget
+from anabranch.adapt.routing.hot_keys import HotKeys, joined_inputs
 from anabranch.adapt.tracks.tracks import Migration, Tracks
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_map import PartitionMap
+from anabranch.exchange.partition_set import NOTHING, PartitionSet
+from anabranch.exchange.split_router import HotKey
 from anabranch.plan.cost.migration_cost import Strategy
 from anabranch.plan.tree import Join, Leaf, Plan, Probe, parse_plan
 
@@ -30,10 +34,15 @@ class RestlessDecider:
         Whether sites come and go.
     waits
         Whether rows wait and partitions are spilled.
+    keys
+        Addresses of keys that become hot and cool.
     """
 
-    def __init__(self, seed: int, *, rescales: bool = True, waits: bool = True) -> None:
+    def __init__(
+        self, seed: int, *, rescales: bool = True, waits: bool = True, keys: Sequence[int] = ()
+    ) -> None:
         self._seed = seed
+        self._keys = keys
         self._rescales = rescales
         self._waits = waits
 
@@ -44,13 +53,42 @@ class RestlessDecider:
         rng = random.Random(f"{self._seed} {observed.batch} {observed.step}")
         after = any_map(rng, observed.partition_map, rescales=self._rescales)
         strategy, migrations = rng.choice(list(Strategy)), any_migrations(rng, observed.tracks)
-        decisions = enact(Choice(after, strategy, migrations, self._admission(observed)), observed)
-        return state.with_events(decisions.events), decisions
+        hot, cooled = any_hot_keys(
+            random.Random(f"{self._seed} {observed.batch} {observed.step} hot"),
+            state.hot,
+            observed,
+            self._keys,
+        )
+        choice = Choice(after, strategy, migrations, self._admission(observed), cooled=cooled)
+        decisions = enact(choice, observed)
+        return replace(state, hot=hot).with_events(decisions.events), decisions
 
     def _admission(self, observed: Observed) -> Admission:
         """What the step after an observed one may take; the same if a restart comes between them."""
         rng = random.Random(f"{self._seed} after {observed.batch} {observed.step}")
         return any_admission(rng) if self._waits else OPEN
+
+
+def any_hot_keys(
+    rng: random.Random, known: HotKeys, observed: Observed, addresses: Sequence[int]
+) -> tuple[HotKeys, dict[str, PartitionSet]]:
+    """Any of the keys hot, at any lanes, where its rows are in blocks; and partitions of keys that cool."""
+    keys: list[HotKey] = []
+    cooled: dict[str, PartitionSet] = {}
+    for group in joined_inputs(observed.joins) if addresses else ():
+        before = {key.address for key in known.of(group.states)}
+        largest = rng.choice([None, *(s for s in group.states if s not in group.repeated)])
+        for address in addresses:
+            home = HotKey(address, (), None, ()).home
+            ending = (t for t in observed.tracks.ending if t.query in group.queries)
+            fixed = bool(observed.pending_rows[home]) or any(home in t.partitions for t in ending)
+            hot = address in before if fixed else rng.random() < 0.5
+            if hot:
+                lanes = tuple(rng.sample(range(PARTITIONS), rng.choice((1, 2, 5))))
+                keys.append(HotKey(address, group.states, largest, lanes))
+            elif address in before:
+                cooled |= {q: cooled.get(q, NOTHING) | PartitionSet.of([home]) for q in group.queries}
+    return HotKeys(tuple(keys)), cooled
 
 
 def any_map(rng: random.Random, current: PartitionMap, *, rescales: bool) -> PartitionMap:

@@ -34,6 +34,8 @@ class EventKind(StrEnum):
     TRACK_ENDED = "track_ended"
     STATE_MOVED = "state_moved"
     ROUTING_CHANGED = "routing_changed"
+    KEY_SPREAD = "key_spread"
+    KEY_COOLED = "key_cooled"
     STREAM_IDLE = "stream_idle"
     TIME_UNIT = "time_unit"
     ROWS_LATE = "rows_late"

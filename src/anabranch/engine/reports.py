@@ -42,6 +42,8 @@ class SlotReport:
     """Wall time by phase."""
     packing_s: dict[int, float] = field(default_factory=dict)
     """CPU time by the site that should have packed what this slot took over: `charge_packing`."""
+    heavy: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    """By state of an input, (hash, new rows) of keys that many rows have."""
     rewritten: set[str] = field(default_factory=set)
     """Names of blocks with rows that other blocks of the step have, too: merged, or copied."""
 

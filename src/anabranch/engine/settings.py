@@ -18,6 +18,7 @@ _CHOICES = {
     "rebalance": ("auto", "mslb", "ptlb", "off"),
     "migration": ("auto", "moving_state", "parallel_track", "off"),
     "ordering": ("auto", "plan", "eddy"),
+    "hot_keys": ("auto", "off"),
     "routing": ("auto", "hash", "aligned"),
     "end_of_input": ("true", "false"),
     "isolation": ("shared", "per_site"),
@@ -62,6 +63,8 @@ class Settings:
     """How joins run that no key spreads over the sites: `hash`, all rows to one site; `aligned`, by segments
     of time
     over all sites; `auto`, by segments where there are several sites."""
+    hot_keys: str = "auto"
+    """Whether keys that are more than a site's share of a join are spread over all sites: `auto` or `off`."""
     isolation: str = "shared"
     """Whether sites share their blocks; `per_site`: a partition that moves is copied, and that is charged."""
     end_of_input: str = "false"

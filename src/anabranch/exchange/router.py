@@ -22,6 +22,17 @@ Times = npt.NDArray[np.int64]
 
 FIRST = 1
 """Bit of a tag: the copy that stands for its row where rows are counted."""
+HOME_SHIFT = 20
+"""Above these bits of a tag: 1 + the partition that a row belongs to, if it travels to another; else 0."""
+INPUT_MASK = (1 << HOME_SHIFT) - 1
+"""Bits of a tag that name the input, and `FIRST`."""
+COPY = 1 << 29
+"""Bit of a tag: a further copy of a row that goes to several partitions."""
+
+
+def with_home(tag: int, partition: int) -> int:
+    """Tag of a row that travels to another partition than its own."""
+    return tag | (1 + partition) << HOME_SHIFT
 
 
 @dataclass(frozen=True, slots=True)

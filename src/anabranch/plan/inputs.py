@@ -93,6 +93,11 @@ class RoutedQuery:
         bounded = all(ref.window_us < UNBOUNDED_US for ref in refs)
         return len(refs) > 1 and not self.routing and self.tree is None and bounded
 
+    @property
+    def is_hashed(self) -> bool:
+        """Whether it is a join that is partitioned by keys that all streams share."""
+        return len(self.query.refs) > 1 and bool(self.routing)
+
     def input_of(self, alias: str) -> int:
         return self.inputs[self.graph.aliases.index(alias)]
 

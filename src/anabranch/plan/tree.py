@@ -8,7 +8,7 @@ section 4.1.1).
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from anabranch.plan.graph import JoinGraph
@@ -121,6 +121,21 @@ def default_probe(graph: JoinGraph) -> Probe:
     '[a b c, b a c, c b a]'
     """
     return Probe(tuple(_connected_order(graph, alias) for alias in graph.aliases))
+
+
+def probe_from(graph: JoinGraph, states: Sequence[str], first: str | None) -> Probe:
+    """The plan without intermediate states in which a reference to some state has the lowest rank.
+
+    Parameters
+    ----------
+    states
+        What keeps the rows of each reference.
+    first
+        The state whose rows must not be met by other new rows; None if there is none.
+    """
+    orders = default_probe(graph).orders
+    ranked = sorted(zip(states, orders, strict=True), key=lambda pair: pair[0] != first)
+    return Probe(tuple(order for _, order in ranked))
 
 
 def _connected_order(graph: JoinGraph, first: str) -> tuple[str, ...]:

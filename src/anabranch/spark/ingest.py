@@ -16,7 +16,7 @@ from anabranch.engine.event_time import MAX_TIME_US
 from anabranch.engine.task.dead_letters import NO_TIME, fullest_first
 from anabranch.engine.task.wire import DEAD, TAG, Value, Wire, dead_tag, row_tag, tick_tag
 from anabranch.exchange.address import at_partition_sql, partition_sql
-from anabranch.exchange.router import FIRST, Case, Router, WireNames
+from anabranch.exchange.router import COPY, FIRST, Case, Router, WireNames
 from anabranch.exchange.slot_map import SlotMap
 from anabranch.plan.inputs import HASH, TIME, Input, Layout
 from anabranch.plan.logical import Field, Stream
@@ -78,7 +78,7 @@ def _copied(rows: DataFrame, cases: Sequence[Case]) -> DataFrame:
     copies = rows.selectExpr("*", f"posexplode({where}) AS ({_COPY}, {_PARTITION})")
     return copies.withColumns(
         {
-            TAG: F.expr(f"CAST(IF({_COPY} = 0, {TAG}, {TAG} & ~{FIRST}) AS INT)"),
+            TAG: F.expr(f"CAST(IF({_COPY} = 0, {TAG}, {TAG} & ~{FIRST} | {COPY}) AS INT)"),
             HASH: F.expr(at_partition_sql(_PARTITION, HASH)),
         }
     ).drop(_COPY, _PARTITION)

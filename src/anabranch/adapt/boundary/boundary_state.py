@@ -15,6 +15,7 @@ from anabranch.adapt.measures.rolling import Memory
 from anabranch.adapt.memory.memory_state import MemoryState
 from anabranch.adapt.plans.joins import Joins
 from anabranch.adapt.plans.plan_state import PlanState
+from anabranch.adapt.routing.hot_keys import HotKeys
 from anabranch.adapt.routing.routing_state import RoutingState
 
 HICCUP_S = 0.01
@@ -45,6 +46,7 @@ class BoundaryState:
     plans: PlanState = field(default_factory=PlanState)
     eddy: EddyState = field(default_factory=EddyState)
     routing: RoutingState = field(default_factory=RoutingState)
+    hot: HotKeys = field(default_factory=HotKeys)
     events: tuple[Mapping[str, Any], ...] = ()
 
     def with_events(self, events: Iterable[Event]) -> BoundaryState:
@@ -61,6 +63,7 @@ class BoundaryState:
             "plans": self.plans.to_json(),
             "eddy": self.eddy.to_json(),
             "routing": self.routing.to_json(),
+            "hot": self.hot.to_json(),
         }
 
     @classmethod
@@ -72,5 +75,6 @@ class BoundaryState:
             PlanState.from_json(data.get("plans", {}), joins),
             EddyState.from_json(data.get("eddy", {})),
             RoutingState.from_json(data.get("routing", {}), joins),
+            HotKeys.from_json(data.get("hot", {}), joins),
             tuple(data.get("events", ())),
         )

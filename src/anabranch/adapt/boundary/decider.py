@@ -22,6 +22,7 @@ from anabranch.adapt.events import Event
 from anabranch.adapt.measures.statistics import Statistics
 from anabranch.adapt.memory.memory_state import choose_budgets, choose_spilled
 from anabranch.adapt.routing.aligned_policy import choose_routing, start_routing
+from anabranch.adapt.routing.hot_keys import choose_hot_keys
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.cost.migration_cost import Strategy
 
@@ -93,12 +94,20 @@ def choose(state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Cho
         observed.batch, observed.choices, after
     )
     routing, routed = choose_routing(state.routing, observed, after)
-    events = (*moves, *spilled, *put_off, *reasons, *eddy.events, *routed)
+    hot, cooled, spread = choose_hot_keys(state.hot, observed, after)
+    events = (*moves, *spilled, *put_off, *reasons, *eddy.events, *routed, *spread)
     choice = Choice(
-        after, strategy, migrations, memory.admission(), events, router=eddy.router, eddies=eddy.told
+        after,
+        strategy,
+        migrations,
+        memory.admission(),
+        events,
+        router=eddy.router,
+        eddies=eddy.told,
+        cooled=cooled,
     )
     state = replace(
-        state, controller=controller, memory=memory, plans=plans, eddy=eddy.state, routing=routing
+        state, controller=controller, memory=memory, plans=plans, eddy=eddy.state, routing=routing, hot=hot
     )
     return state, choice
 

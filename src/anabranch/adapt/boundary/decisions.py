@@ -10,6 +10,7 @@ from anabranch.adapt.events import Event
 from anabranch.adapt.memory.admission import OPEN, Admission
 from anabranch.adapt.tracks.tracks import Migration, Tracks
 from anabranch.exchange.partition_map import PartitionMap
+from anabranch.exchange.partition_set import PartitionSet
 from anabranch.exchange.station_router import StationRouter
 from anabranch.plan.cost.migration_cost import Strategy
 
@@ -31,6 +32,8 @@ class Choice:
     """Which stations rows take."""
     eddies: tuple[Mapping[str, Any], ...] = ()
     """What is told of it."""
+    cooled: Mapping[str, PartitionSet] = field(default_factory=dict)
+    """By query, partitions with keys that are not spread any more."""
 
 
 @dataclass(frozen=True, slots=True)

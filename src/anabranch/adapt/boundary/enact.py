@@ -18,11 +18,14 @@ _MEBIBYTE = 1 << 20
 def enact(choice: Choice, observed: Observed) -> Decisions:
     """What changes before the next step, in one order.
 
-    First partitions change sites, then sites change plans, unless partitions of theirs have just moved;
-    last, tracks end that have no rows any more, and those that followed them settle.
+    First, states are lacking of which keys were left out; then partitions change sites, then sites change
+    plans, unless partitions of theirs have just moved; last, tracks end that have no rows any more, and those
+    that followed them settle.
     """
     batch, before, after = observed.batch, observed.partition_map, choice.partition_map
     tracks, abandoned = _without_abandoned(observed.tracks.rebuilt(), observed)
+    for query, partitions in choice.cooled.items():
+        tracks = tracks.recomputed(query, before, partitions)
     if after != before:
         tracks = _moved(tracks, observed, after=after, strategy=choice.strategy)
     tracks, postponed = _migrated(tracks, choice, observed)

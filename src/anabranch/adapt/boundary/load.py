@@ -23,7 +23,7 @@ def load_of(observed: Observed, spilled: frozenset[int]) -> Statistics:
     for site in observed.sites:
         # What a move or another plan took once says nothing about the load that is to come, and rows that
         # no state keeps come to another partition every time.
-        busy[site.site] = max(0.0, site.busy_s - site.copy_s - site.rebuild_s - site.passing_s)
+        busy[site.site] = max(0.0, site.busy_s - site.copy_s - site.rebuild_s - site.passing_s - site.split_s)
         for partition, arrived, matched in site.partitions:
             rows[partition] += arrived
             pairs[partition] += matched

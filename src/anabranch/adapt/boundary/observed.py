@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -35,6 +35,8 @@ class BoundarySettings:
     """Whether state that moves is copied, because sites share nothing."""
     routing: str = "auto"
     """How joins run that no key spreads: `auto` or `aligned` over all sites, `hash` at one."""
+    hot_keys: str = "auto"
+    """Whether keys with much of a join's work are spread: `auto` or `off`."""
 
 
 class TrackRules(Protocol):
@@ -98,6 +100,8 @@ class Observed:
         Where rows choose among stations.
     clocks
         By stream, how far it has come.
+    heavy
+        By state of an input, (hash, new rows) of keys that many rows have.
     """
 
     batch: int
@@ -116,6 +120,7 @@ class Observed:
     overhead_s: float = 0.0
     choices: tuple[StationChoice, ...] = ()
     clocks: Mapping[str, StreamClock] = field(default_factory=dict)
+    heavy: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
     @property
     def relocating(self) -> bool:

@@ -110,5 +110,9 @@ class SiteReport:
     abandoned: list[Abandoned] = field(default_factory=list)
     stations: dict[str, StationReport] = field(default_factory=dict)
     """By state: rows that had a choice of stations."""
+    split_s: float = 0.0
+    """Of `busy_s`, what hot keys took whose rows are spread: it does not belong to a partition."""
+    split_pairs: int = 0
+    """Of `pairs`, theirs."""
     diffused_s: dict[str, float] = field(default_factory=dict)
     """Of `busy_s`, what joins took whose rows a router spreads, by query."""

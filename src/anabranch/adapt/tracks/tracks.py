@@ -23,7 +23,7 @@ from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import EVERY, NOTHING, PartitionSet
 from anabranch.plan.cost.migration_cost import Strategy
-from anabranch.plan.tree import inner_states
+from anabranch.plan.tree import inner_states, parse_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +182,15 @@ class Tracks:
                 for track in self.newest(query, source, mask):
                     here = replace(track, site=min(source, after.sites - 1))  # its own may be gone
                     tracks = tracks._succeed(here, tracks.plans[query][target], how, batch)
+        return tracks
+
+    def recomputed(self, query: str, here: PartitionMap, partitions: PartitionSet) -> Tracks:
+        """These tracks when all intermediate states of some partitions have to be computed anew."""
+        tracks = self
+        for site, owned in enumerate(here.partitions_by_site()):
+            for track in self.newest(query, site, owned & partitions):
+                alone = parse_plan(track.plan).aliases[0]  # a plan without states: all of them are missing
+                tracks = tracks._rebuilding(replace(track, plan=alone), track.plan)
         return tracks
 
     def shipping(self, before: PartitionMap, after: PartitionMap) -> Tracks:

@@ -130,6 +130,7 @@ class Observation:
             elapsed_s=elapsed_s,
             overhead_s=max(0.0, wall_s - busiest_s),
             choices=self._choices,
+            heavy=_heavy(reports),
             clocks={
                 s.name: StreamClock(s.max_ts, held.get(s.name), _rows_of(s.name, reports)) for s in streams
             },
@@ -150,6 +151,17 @@ def _rows_of(stream: str, reports: Sequence[SlotReport]) -> int:
     return sum(report.streams[stream].accepted for report in reports if stream in report.streams)
 
 
+def _heavy(reports: Sequence[SlotReport]) -> dict[str, list[tuple[int, int]]]:
+    """Heavy keys by state of an input, over all slots."""
+    found: dict[str, dict[int, int]] = {}
+    for report in reports:
+        for state, keys in report.heavy.items():
+            counts = found.setdefault(state, {})
+            for address, rows in keys:
+                counts[address] = counts.get(address, 0) + rows
+    return {state: list(counts.items()) for state, counts in found.items()}
+
+
 def boundary_settings(settings: Settings) -> BoundarySettings:
     """The settings that decisions depend on."""
     return BoundarySettings(
@@ -161,6 +173,7 @@ def boundary_settings(settings: Settings) -> BoundarySettings:
         work_memory=settings.work_memory_bytes,
         copies=settings.isolation == "per_site",
         routing=settings.routing,
+        hot_keys=settings.hot_keys,
     )
 
 

@@ -324,6 +324,7 @@ class BatchLoop:
             admission=self._decisions.admission,
             look=self._state.plans.look(batch),
             aligned=self._state.routing.tables(),
+            hot=self._state.hot.keys,
             now_s=now_s,
             router=self._decisions.router,
         )

@@ -46,6 +46,7 @@ def _merged(hops: Sequence[SlotReport]) -> SlotReport:
         failures={query: why for hop in hops for query, why in hop.failures.items()},
         seconds=dict(seconds),
         packing_s=first.packing_s,
+        heavy=first.heavy,
     )
 
 

@@ -18,6 +18,7 @@ from anabranch.engine.task.slot_task import SlotTask
 from anabranch.engine.task.step_blocks import StepBlocks
 from anabranch.exchange.aligned_router import AlignedTable
 from anabranch.exchange.partition_map import PartitionMap
+from anabranch.exchange.split_router import HotKey
 from anabranch.exchange.station_router import StationRouter
 from anabranch.queries.catalog import Catalog
 from anabranch.state import BlockMeta
@@ -44,6 +45,7 @@ def plan_task(
     admission: Admission,
     look: int | None,
     aligned: Mapping[str, AlignedTable],
+    hot: tuple[HotKey, ...],
     now_s: float,
     router: StationRouter,
 ) -> SlotTask:
@@ -63,6 +65,8 @@ def plan_task(
         By stream, after the last batch.
     aligned
         By query with aligned routing, where its rows go.
+    hot
+        Keys whose rows are spread.
     """
     compiled, file = constants
     layout, failed, emitted = catalog.layout, catalog.failed(), catalog.emitted()
@@ -104,6 +108,8 @@ def plan_task(
         shipments=shipments,
         router=router,
         aligned=aligned,
+        hot=hot,
+        looks_for_hot_keys=settings.hot_keys == "auto" and partition_map.sites > 1,
     )
 
 

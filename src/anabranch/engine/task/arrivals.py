@@ -12,8 +12,10 @@ import pyarrow as pa
 from anabranch.engine.event_time import NEVER_LATE
 from anabranch.engine.reports import StreamReport
 from anabranch.engine.task.dead_letters import letters_of, opened
+from anabranch.engine.task.split_rows import MARK, SplitRows, split_rows
 from anabranch.engine.task.wire import DEAD, TAG, decode
 from anabranch.exchange.address import partition_of
+from anabranch.exchange.router import COPY, INPUT_MASK
 from anabranch.operators.rows.row_set import RowSet, concat_rows, int64s
 from anabranch.plan.inputs import HASH, SEQUENCE, TIME
 
@@ -41,6 +43,8 @@ class Arrivals:
         self._at_work = at_work
         self.streams: dict[str, StreamReport] = {}
         self.dead: list[pa.Table] = []
+        self.split: dict[int, SplitRows] = {}
+        """By lane, rows of hot keys."""
 
     @cached_property
     def _earliest(self) -> tuple[int, ...]:
@@ -56,7 +60,7 @@ class Arrivals:
         """New rows by input, sorted; ticks and dead rows are accounted for on the way."""
         if not arrived:
             return {}
-        rows = concat_rows([_with_wide_offsets(batch) for batch in arrived])
+        rows = _unmarked(concat_rows([_with_wide_offsets(batch) for batch in arrived]))
         partitions = partition_of(int64s(rows, HASH))
         if not self._at_work[partitions].all():
             # Spark wraps a wrong id around and sends NULL to slot 0 without a word.
@@ -66,7 +70,11 @@ class Arrivals:
         else:
             guests = rows.filter(pa.array(~owned))
             guests = guests.filter(pa.array(~np.logical_or.reduce(self._refused(guests))))
+            if MARK in rows.schema.names:  # rows of hot keys are worked on by the owner of their lane alone
+                guests = guests.filter(pa.array(~_has_home(guests)))
             rows = concat_rows([self._accept(rows.filter(pa.array(owned))), guests])
+        if MARK in rows.schema.names:
+            rows = self._without_split(rows)
         new = {}
         for number, mine in _positions_by_value(rows.column(TAG).to_numpy() >> 1):
             if number < 0:
@@ -77,6 +85,15 @@ class Arrivals:
                 decoded = decoded.append_column(SEQUENCE, self._sequence(int64s(own, SEQUENCE)))
             new[number] = RowSet.sorted(decoded, TIME)
         return new
+
+    def _without_split(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows without those of hot keys, which are kept apart."""
+        travelled = _has_home(rows)
+        if travelled.any():
+            split = rows.filter(pa.array(travelled))
+            numbers = split.column(TAG).to_numpy() >> 1
+            self.split = split_rows(split, numbers, self.task.wire.values)
+        return rows.filter(pa.array(~travelled)) if travelled.any() else rows
 
     def _sequence(self, order: np.ndarray) -> pa.Array:
         """Numbers in the order of arrival, across batches."""
@@ -162,6 +179,24 @@ class Arrivals:
                 }
             )
         )
+
+
+def _unmarked(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows whose tags name inputs alone; what else tags said, if anything, is a column of its own."""
+    tags = rows.column(TAG).to_numpy()
+    if not (tags > INPUT_MASK).any():
+        return rows
+    marks = np.where(tags < 0, 0, tags & ~INPUT_MASK)
+    plain = np.where(tags < 0, tags, tags & INPUT_MASK).astype(np.int32)
+    rows = rows.set_column(rows.schema.get_field_index(TAG), TAG, pa.array(plain))
+    return rows.append_column(MARK, pa.array(marks))
+
+
+def _has_home(rows: pa.RecordBatch) -> np.ndarray:
+    """Which rows travel to another partition than their own."""
+    marks = rows.column(MARK).to_numpy()
+    found: np.ndarray = (marks & (COPY - 1)) > 0
+    return found
 
 
 def _positions_by_value(values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

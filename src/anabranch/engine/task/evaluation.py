@@ -20,6 +20,7 @@ from anabranch.engine.task.open_blocks import OpenBlock
 from anabranch.engine.task.site_groups import SiteGroup, group_sites
 from anabranch.engine.task.site_shares import SiteShares
 from anabranch.engine.task.site_work import TrackWork
+from anabranch.engine.task.split_rows import SplitRows
 from anabranch.engine.task.staging import ResultWriter
 from anabranch.engine.task.track_run import Part, TrackRun
 from anabranch.exchange.address import PARTITIONS
@@ -29,6 +30,8 @@ from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.row_set import RowSet, int64s
 from anabranch.operators.work_memory import QuotaExceeded, piece_bytes
 from anabranch.plan.inputs import HASH
+from anabranch.plan.local_plan import compile_plan
+from anabranch.plan.tree import probe_from
 
 if TYPE_CHECKING:
     from anabranch.engine.task.slot_task import SlotTask
@@ -79,9 +82,13 @@ class Evaluation:
         """By input, new rows of each partition."""
 
     def run(
-        self, new: Mapping[int, RowSet], old: Blocks, take_over: TakeOver
+        self,
+        new: Mapping[int, RowSet],
+        old: Blocks,
+        take_over: TakeOver,
+        split: Mapping[int, SplitRows] | None = None,
     ) -> dict[str, list[pa.RecordBatch]]:
-        """Run every track of every site; returns the new rows of intermediate states."""
+        """Run every track of every site, and the hot keys; returns the new rows of intermediate states."""
         held = {state: blocks for state, blocks in old.items() if not is_waiting(state)}
         self._arrived = {source: partition_counts(int64s(r.batch, HASH)) for source, r in new.items()}
         sites = self.task.partition_map.sites
@@ -90,8 +97,29 @@ class Evaluation:
         for group in group_sites(self._sites, self.task.work, rows, apart=self._apart()):
             report = self._run_group(group, new, held, take_over)
             self.report.sites += [report] if len(group.sites) == 1 else shares.of(group, report)
+        for lane, its in (split or {}).items():
+            self._run_split(next(r for r in self.report.sites if r.site == self._site_of[lane]), its, held)
         self._weigh(chain.from_iterable(held.values()))
         return self._kept
+
+    def _run_split(self, report: SiteReport, split: SplitRows, held: Blocks) -> None:
+        """Let the origins of a lane probe, for every query that reads them."""
+        started, written_s, pairs = time.thread_time(), self._writing_s(), report.pairs
+        layout, tracks = self.task.layout, {w.plan.query.name for w in self.task.work[report.site]}
+        hot = {state: key.largest for key in self.task.hot for state in key.states}
+        for routed in layout.queries:
+            query, states = routed.query.name, [layout.inputs[i].state for i in routed.inputs]
+            if query in tracks and query not in self.report.failures and hot.keys() >= set(states):
+                plan = compile_plan(layout, routed, probe_from(routed.graph, states, hot[states[0]]))
+                work = TrackWork(plan, split.homes)
+                track = TrackRun(self.task, work, split.met, held, report, self._blocks, part=Part.SPLIT)
+                track.origins = split.origins
+                self._run_track(track, query, report)
+        report.rows += sum(map(len, split.origins.values()))
+        seconds = time.thread_time() - started - (self._writing_s() - written_s)
+        report.busy_s += seconds
+        report.split_s += seconds
+        report.split_pairs += report.pairs - pairs
 
     def write_results(self) -> None:
         """Make the results durable, and charge the sites for it."""

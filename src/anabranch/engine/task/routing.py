@@ -10,13 +10,19 @@ import pyarrow as pa
 from anabranch.engine.task.wire import TAG, Wire
 from anabranch.exchange.address import at_partition
 from anabranch.exchange.aligned_router import AlignedRouter, AlignedTable, members_of
-from anabranch.exchange.router import FIRST, Placed, Router, WireRows
+from anabranch.exchange.router import COPY, FIRST, Placed, Router, WireRows
+from anabranch.exchange.split_router import HotKey, SplitInput, split_routers
 from anabranch.exchange.station_router import StationRouter
-from anabranch.plan.inputs import HASH, TIME, Layout, key_hash_column
+from anabranch.plan.inputs import HASH, TIME, Input, Layout, key_hash_column
 
 
 def routers_of(
-    layout: Layout, wire: Wire, batch: int, stations: StationRouter, aligned: Mapping[str, AlignedTable]
+    layout: Layout,
+    wire: Wire,
+    batch: int,
+    stations: StationRouter,
+    aligned: Mapping[str, AlignedTable],
+    hot: tuple[HotKey, ...] = (),
 ) -> tuple[Router, ...]:
     """The routers of a step.
 
@@ -26,8 +32,16 @@ def routers_of(
         Which stations rows take first.
     aligned
         By query with aligned routing, its table.
+    hot
+        Keys whose rows are spread.
     """
-    return (*_redirects(layout, wire, batch, stations), *_aligned(layout, aligned))
+    split = split_routers(hot, {source.state: _split_input(source, wire) for source in layout.inputs})
+    return (*_redirects(layout, wire, batch, stations), *_aligned(layout, aligned), *split)
+
+
+def _split_input(source: Input, wire: Wire) -> SplitInput:
+    values = wire.values[source.id]
+    return SplitInput(source.id, source.state, tuple(v.lane for v in values if v.lane_type == "bigint"))
 
 
 def _redirects(layout: Layout, wire: Wire, batch: int, stations: StationRouter) -> list[Router]:
@@ -59,7 +73,7 @@ def routed(rows: pa.Table, routers: Sequence[Router]) -> pa.Table:
         tags,
         addresses,
         rows.column(TIME).to_numpy(),
-        lambda name, which: rows.column(name).take(pa.array(which)).to_numpy(),
+        lambda name, which: _numbers(rows.column(name).take(pa.array(which))),
     )
     theirs = {number for router in routers for number in router.inputs}
     others = np.flatnonzero(~np.isin(tags >> 1, list(theirs)))
@@ -69,12 +83,18 @@ def routed(rows: pa.Table, routers: Sequence[Router]) -> pa.Table:
     order = np.argsort(which, kind="stable")
     which = which[order]
     tags = np.concatenate([p.tags for p in placed])[order]
-    tags[1:][which[1:] == which[:-1]] &= ~FIRST  # further copies of a row do not count
+    further = np.flatnonzero(which[1:] == which[:-1]) + 1
+    tags[further] = tags[further] & ~FIRST | COPY
     found = [at_partition(p.partitions, np.ascontiguousarray(p.addresses)) for p in placed]
     copies = rows.take(pa.array(which))
     at = rows.schema.get_field_index
     copies = copies.set_column(at(TAG), TAG, pa.array(tags, rows.schema.field(TAG).type))
     return copies.set_column(at(HASH), HASH, pa.array(np.concatenate(found)[order]))
+
+
+def _numbers(column: pa.ChunkedArray) -> np.ndarray:
+    found: np.ndarray = (column.fill_null(0) if column.null_count else column).to_numpy()
+    return found
 
 
 def _column(wire: Wire, source: int, column: str) -> str:

@@ -26,12 +26,14 @@ from anabranch.engine.task.block_writer import BlockWriter
 from anabranch.engine.task.constants import Constants, ConstantsFile, compiled_constants
 from anabranch.engine.task.evaluation import Evaluation
 from anabranch.engine.task.guest_rows import forget_gathered
+from anabranch.engine.task.heavy_keys import heavy_keys
 from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.memory_plan import MemoryPlan
 from anabranch.engine.task.open_blocks import OpenBlock, close_blocks, open_blocks, opened
 from anabranch.engine.task.parcel import Parcel, parcels_of, report_parcel
 from anabranch.engine.task.routing import routers_of
 from anabranch.engine.task.site_work import TrackWork, join_states
+from anabranch.engine.task.split_rows import stored_rows
 from anabranch.engine.task.staging import write_dead_letters
 from anabranch.engine.task.step_blocks import StepBlocks
 from anabranch.engine.task.step_work import StepWork
@@ -41,6 +43,7 @@ from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import PartitionSet, union
 from anabranch.exchange.router import Router
 from anabranch.exchange.slot_map import SlotMap
+from anabranch.exchange.split_router import HotKey
 from anabranch.exchange.station_router import StationRouter
 from anabranch.operators.group.final_rows import Emission
 from anabranch.operators.group.newest_rows import Trim
@@ -94,9 +97,13 @@ class SlotTask:
     aligned: Mapping[str, AlignedTable] = field(default_factory=dict)
     """By query with aligned routing, where its rows go."""
 
+    hot: tuple[HotKey, ...] = ()
+    """Keys whose rows are spread."""
+    looks_for_hot_keys: bool = False
+
     def routers(self) -> tuple[Router, ...]:
         """Where rows on their way from ingest go that do not go by their hash."""
-        return routers_of(self.layout, self.wire, self.batch, self.router, self.aligned)
+        return routers_of(self.layout, self.wire, self.batch, self.router, self.aligned, self.hot)
 
     @property
     def told(self) -> Constants:
@@ -209,17 +216,20 @@ class _SlotRun:
         self.report.streams = arrivals.streams
         self._laps.mark("sort")
         spilled = bool(self.task.admission.spilled)
-        old = open_blocks(self._storage, self.task.blocks, self.at_work, sparing=spilled)
+        reached = self.at_work | union(rows.homes for rows in arrivals.split.values()).flags()
+        old = open_blocks(self._storage, self.task.blocks, reached, sparing=spilled)
         new, waiting = self._admit(new, old)
         self._laps.mark("open")
         work = Evaluation(self.task, self.slot, self.unique, self.at_work, self.report, self._blocks)
-        kept = work.run(new, old, self._take_over)
+        kept = work.run(new, old, self._take_over, arrivals.split)
+        if self.task.looks_for_hot_keys:
+            self.report.heavy = heavy_keys(self.task, new, arrivals.split)
         self.sent = work.sent
         self._laps.mark("join")
         work.write_results()
         forget_gathered(self._storage, self.task.batch)
         self._laps.mark("write results")
-        self._keep(new, kept)
+        self._keep(new, kept, stored_rows(arrivals.split))
         for source, rows in waiting.items():
             self._keep_owned(waiting_state(self.task.layout.inputs[source].state), rows)
         self._laps.mark("write blocks")
@@ -288,11 +298,20 @@ class _SlotRun:
         report.copy_s = time.thread_time() - began - packing_s
         return packing_s
 
-    def _keep(self, new: Mapping[int, RowSet], kept: Mapping[str, list[pa.RecordBatch]]) -> None:
-        for source, rows in new.items():
+    def _keep(
+        self,
+        new: Mapping[int, RowSet],
+        kept: Mapping[str, list[pa.RecordBatch]],
+        split: Mapping[int, list[RowSet]],
+    ) -> None:
+        for source in new.keys() | split.keys():
             state = self.task.layout.inputs[source].state
-            if state in self.task.stateful:
-                self._keep_owned(state, rows.batch)
+            if state in self.task.stateful and source not in split:
+                self._keep_owned(state, new[source].batch)
+            elif state in self.task.stateful:
+                mine = [rows_in(new[source].batch, self.owned)] if source in new else []
+                rows = RowSet.merged([*mine, *(r.batch for r in split[source])], TIME)
+                self.report.blocks.append(self._blocks.write(state, rows.batch, TIME))
         self.report.blocks += self._blocks.write_made(kept)
 
     def _keep_owned(self, state: str, rows: pa.RecordBatch) -> None:

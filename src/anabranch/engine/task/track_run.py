@@ -32,6 +32,7 @@ from anabranch.operators.group.window_intake import WindowIntake
 from anabranch.operators.join.edge_sample import sample_edge
 from anabranch.operators.join.ending_join import EndingJoin, EndingProbe
 from anabranch.operators.join.multiway_probe import MultiwayProbe
+from anabranch.operators.join.split_probe import SplitProbe
 from anabranch.operators.join.state_rebuild import StateRebuild
 from anabranch.operators.join.station_join import StationJoin
 from anabranch.operators.join.window_join import WindowJoin
@@ -68,6 +69,8 @@ class Part(StrEnum):
     """Only the groups above the join."""
     JOIN = "join"
     """Only the join, of one partition: its rows must not meet those of others, which may be their copies."""
+    SPLIT = "split"
+    """Only the join, of hot keys."""
 
 
 class TrackRun:
@@ -120,9 +123,11 @@ class TrackRun:
         """Of new rows: what is computed once, for a move or another plan, is no load that lasts."""
         self.sent: dict[str, list[pa.RecordBatch]] = {}
         """Rows that go on to other stations, by the state that will keep them."""
+        self.origins: Mapping[int, RowSet] = {}
+        """Of hot keys, the rows from which results start here."""
 
     def run(self, writer: ResultWriter) -> None:
-        if self._arrived is None and self._part is not Part.JOIN:
+        if self._arrived is None and self._part in (Part.ALL, Part.GROUPS):
             self._answer_joined(writer)
         if self._part is Part.GROUPS:
             return
@@ -134,7 +139,7 @@ class TrackRun:
                 raise
             self._probe_instead(error)
             found = self._evaluate(writer)
-        if found is None or not isinstance(found[0], WindowJoin):
+        if found is None or not isinstance(found[0], WindowJoin) or self._part is Part.SPLIT:
             return
         if self._work.until is None and self._work.plan.edges:
             self._tell(found[0], time.thread_time() - started - (writer.seconds - written_s))
@@ -143,7 +148,7 @@ class TrackRun:
     def _evaluate(self, writer: ResultWriter) -> tuple[Operator, States] | None:
         """Compute what the plan lacks and let it work; None where the batch is the older track's."""
         # Rows that travel arrive at spilled partitions, too, and must meet what is there.
-        travels = isinstance(self._work.plan.root, StationsNode)
+        travels = isinstance(self._work.plan.root, StationsNode) or self._part is Part.SPLIT
         states = self._states(() if travels else self._task.admission.spilled)
         if self._work.rebuilds:
             self._rebuild(states)
@@ -235,7 +240,7 @@ class TrackRun:
             if is_leaf and not spilled and self._is_guest(block):
                 guests.setdefault(meta.state, []).append(block)
                 continue
-            rows = block.rows if self._part is Part.ALL else self._apart(block)
+            rows = self._apart(block) if self._part is Part.JOIN else block.rows
             if spilled:  # private copies
                 rows = rows.within(in_memory)
             until = self._work.until
@@ -294,6 +299,12 @@ class TrackRun:
             return self._station_join(plan.root, states, writer)
         if isinstance(plan.root, LeafNode) and plan.window is not None and plan.window.joined:
             return WindowIntake(plan, self._rows)
+        if self._part is Part.SPLIT:
+            split = SplitProbe(
+                plan, new=self._rows, old=states, emit=writer.write, quota=quota, memory=self._memory
+            )
+            split.origins = self.origins
+            return split
         if plan.window is None or plan.window.joined:
             tree, probe = WindowJoin, MultiwayProbe
             if until is not None and self._task.batch >= until:
