@@ -38,6 +38,9 @@ class EventKind(StrEnum):
     REPLAYED = "replayed"
     FINISHING = "finishing"
     QUERY_FAILED = "query_failed"
+    QUERY_ADDED = "query_added"
+    QUERY_DROPPED = "query_dropped"
+    QUERY_REFUSED = "query_refused"
     EMPTY_FILES = "empty_files"
     FINISHED = "finished"
     STOPPED = "stopped"
@@ -59,6 +62,9 @@ _COURSE = frozenset(
         EventKind.REPLAYED,
         EventKind.FINISHING,
         EventKind.QUERY_FAILED,
+        EventKind.QUERY_ADDED,
+        EventKind.QUERY_DROPPED,
+        EventKind.QUERY_REFUSED,
         EventKind.EMPTY_FILES,
         EventKind.FINISHED,
         EventKind.STOPPED,

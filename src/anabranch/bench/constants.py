@@ -86,8 +86,9 @@ def run_constants(
     plan_ms = _median_ms(lambda: run.loop.next_task())
     task = run.loop.next_task()
     function = first_hop(task)
-    sent = cloudpickle.dumps(function)
-    pickle_ms = _median_ms(lambda: cloudpickle.dumps(function))
+    dumps: Callable[[object], bytes] = cloudpickle.dumps
+    sent = dumps(function)
+    pickle_ms = _median_ms(lambda: dumps(function))
     unpickle_ms = _median_ms(lambda: pickle.loads(sent))  # noqa: S301 - made above
     constants = compiled_constants(task.storage, task.constants).constants
     run.close()

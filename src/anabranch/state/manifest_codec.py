@@ -116,7 +116,7 @@ def stored_digest(data: bytes, *, file: str) -> str:
 
 _SCALARS = (
     *("batch", "step", "number", "parent", "epoch", "attempt"),
-    *("offsets", "source_id", "committed_at", "sites"),
+    *("offsets", "source_id", "committed_at", "sites", "mail"),
 )
 
 

@@ -11,10 +11,23 @@ from anabranch.adapt.plans.joins import Joins
 from anabranch.adapt.plans.plan_state import PlanState
 from anabranch.adapt.tracks.tracks import Migration, Tracks
 from anabranch.engine.settings import MEBIBYTE, Settings
+from anabranch.engine.sinks.sink import Sink
 from anabranch.errors import ConfigError
 from anabranch.plan.cost.migration_cost import Strategy
 from anabranch.plan.tree import Plan, parse_plan
+from anabranch.queries.catalog import Catalog
+from anabranch.queries.changes import Change, check_change
 from anabranch.state.block import BlockMeta
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A change of the queries, and the sink of one that comes."""
+
+    change: Change
+    sink: Sink | None = None
+    letter: int | None = None
+    """Number of the letter that asked for it; None if it was the program."""
 
 
 class Requests:
@@ -23,6 +36,8 @@ class Requests:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.migrations: tuple[Migration, ...] = ()
+        self.changes: tuple[Asked, ...] = ()
+        """Queries that are to come and go."""
         self._lock = threading.Lock()
 
     def change(self, values: dict[str, Any], *, cores: int) -> None:
@@ -42,9 +57,18 @@ class Requests:
         with self._lock:
             self.migrations += tuple(migrations)
 
-    def carried_out(self, taken: Sequence[Migration], *, postponed: Sequence[Migration]) -> None:
+    def ask(self, asked: Asked, catalog: Catalog) -> None:
+        """Ask for a query to come or go."""
+        with self._lock:
+            check_change(asked.change, catalog, [other.change for other in self.changes])
+            self.changes += (asked,)
+
+    def carried_out(
+        self, taken: Sequence[Migration], changed: Sequence[Asked], *, postponed: Sequence[Migration]
+    ) -> None:
         """Forget the first requests, which a published step has taken, but for those that have to wait."""
         with self._lock:
+            self.changes = self.changes[len(changed) :]
             self.migrations = (*postponed, *self.migrations[len(taken) :])
 
 
