@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from unittest.mock import patch
@@ -17,6 +17,7 @@ from anabranch.adapt.events import EventKind
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.parquet_sink import ParquetSink
+from anabranch.engine.step.mailbox import Letter, Undecided, await_answer, letters, post
 from anabranch.engine.task.staging import output_schema
 from anabranch.errors import ConfigError
 from anabranch.plan.logical import Connector, Query
@@ -278,3 +279,51 @@ def test_catalogs_of_queries_that_came_and_went_are_collected(tmp_path: Path) ->
     storage = PosixStorage(tmp_path / "ck")
     assert newest(storage) is not None
     assert len(storage.list(CATALOGS)) <= 5
+
+
+def test_letters_are_carried_out_once_whatever_step_the_session_dies_at() -> None:
+    text, more = TEXTS["pairs"], Letter("add", "more", TEXTS["others"], Connector("parquet", "OUT"))
+    steps = None
+    number = 0
+    while steps is None or number < steps:
+        with scratch("mail") as root:
+            letter = replace(more, sink=Connector("parquet", str(root / "more")))
+            disk = Disk(root / "ck", None if steps is None else number + 1, DiskFault.AFTER, number)
+            run = started(root, BASE, *bind(STREAMS, pairs=text))
+            run.batch(batches()[0])
+            names = [post(run.storage, letter), post(run.storage, Letter("drop", "pairs"))]
+            refused = post(run.storage, Letter("drop", "nobody"))
+            try:
+                with failing_disk(disk):
+                    run.batch(batches()[1])
+            except SimulatedCrash:
+                run.close()
+                forget_processes_memory()
+                with patch.object(lease, "LEASE_S", 0.0):
+                    run = started(root, BASE, *bind(STREAMS, pairs=text))
+                run.batch(batches()[1], number=1)
+            for batch in batches()[2:4]:
+                run.batch(batch)
+            assert {q.name for q in run.loop.catalog.queries} == {"base", "more"}
+            assert letters(run.storage) == []
+            for name in names:
+                await_answer(run.storage, name, timeout_s=0)
+            with pytest.raises(ConfigError, match="no query 'nobody'"):
+                await_answer(run.storage, refused, timeout_s=0)
+            run.close()
+            check(root, "more", TEXTS["others"], folder="more", first=2, last=3)
+        steps, number = steps or len(disk.steps), number + 5
+
+
+def test_a_letter_that_makes_no_sense_is_answered(tmp_path: Path) -> None:
+    run = started(tmp_path, BASE)
+    run.storage.put_if_absent("mailbox/1-torn", b'{"action": "ad')
+    wrong = post(run.storage, Letter("add", "wrong", "SELECT nothing FROM a"))
+    with pytest.raises(Undecided, match="waits in the checkpoint"):
+        await_answer(run.storage, wrong, timeout_s=0)
+    run.batch(batches()[0])
+    for name, why in (("1-torn", "cannot be read"), (wrong, "nothing")):
+        with pytest.raises(ConfigError, match=why):
+            await_answer(run.storage, name, timeout_s=0)
+    assert letters(run.storage) == []
+    run.close()

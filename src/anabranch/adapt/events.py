@@ -41,6 +41,7 @@ class EventKind(StrEnum):
     QUERY_ADDED = "query_added"
     QUERY_DROPPED = "query_dropped"
     QUERY_REFUSED = "query_refused"
+    INGEST_RESTARTED = "ingest_restarted"
     EMPTY_FILES = "empty_files"
     FINISHED = "finished"
     STOPPED = "stopped"
@@ -65,6 +66,7 @@ _COURSE = frozenset(
         EventKind.QUERY_ADDED,
         EventKind.QUERY_DROPPED,
         EventKind.QUERY_REFUSED,
+        EventKind.INGEST_RESTARTED,
         EventKind.EMPTY_FILES,
         EventKind.FINISHED,
         EventKind.STOPPED,

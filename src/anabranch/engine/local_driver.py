@@ -19,6 +19,7 @@ from anabranch.engine.sinks.memory_sink import MemorySink
 from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.engine.sinks.sink import Sink
 from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
+from anabranch.engine.step.mailbox import Letter, change_of
 from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.open_blocks import close_blocks
 from anabranch.engine.task.parcel import Parcel, opened
@@ -30,7 +31,7 @@ from anabranch.language.flow import bind_query
 from anabranch.plan.inputs import HASH
 from anabranch.plan.logical import Connector, Query, Stream
 from anabranch.queries.catalog import reconcile
-from anabranch.queries.changes import Add, Drop, Replace, queries_at_start
+from anabranch.queries.changes import Add, Change, Drop, Replace, queries_at_start
 from anabranch.state import PosixStorage, Storage, newest
 from anabranch.state.fence import acquire
 
@@ -93,6 +94,7 @@ class LocalRun:
 
     def batch(self, tables: Mapping[str, pa.Table], *, number: int | None = None) -> BatchSummary:
         """Run one batch; `number` repeats an earlier one, as Spark does after a crash."""
+        self.loop.read_mail(self._read)
         self._tables = tables
         number = self.next_batch if number is None else number
         return self._told(self.loop.process(number, offsets=f"batch {number}", source_id="local"))
@@ -123,6 +125,13 @@ class LocalRun:
         """Give a query another text from the next batch on."""
         before = next(q for q in self.loop.catalog.queries if q.name == name)
         self.loop.ask(Replace(bind_query(name, select, self._known, sink=before.sink)))
+
+    def _read(self, letter: Letter) -> tuple[Change, Sink | None]:
+        change = change_of(letter, self.loop.catalog, self._known)
+        sink = None if isinstance(change, Drop | Replace) else _sink(change.query)
+        if sink is not None:
+            self.sinks.setdefault(letter.query, sink)
+        return change, sink
 
     def results(self, query: str) -> pa.Table:
         sink = self.sinks[query]

@@ -114,7 +114,7 @@ class Manifest:
         Files staged in this step. Both are published by linking: a staged file is removed
         when no retained manifest names it.
     mail
-        Number of the last letter in the mailbox that was read (`engine.step.mailbox`).
+        Names of the letters that this step has carried out, each with its answer (`engine.step.mailbox`).
     committed_at
         Unix time in seconds, given by the caller.
     """
@@ -138,7 +138,7 @@ class Manifest:
     results: tuple[ResultFile, ...] = ()
     dead_letters: tuple[ResultFile, ...] = ()
     controller: Mapping[str, Any] = field(default_factory=dict)
-    mail: int = 0
+    mail: tuple[tuple[str, str], ...] = ()
     version: int = VERSION
     lists: tuple[BlockList, ...] = ()
     catalog_file: SideFile | None = None

@@ -26,8 +26,8 @@ class Asked:
 
     change: Change
     sink: Sink | None = None
-    letter: int | None = None
-    """Number of the letter that asked for it; None if it was the program."""
+    letter: str | None = None
+    """Name of the letter that asked for it; None if it was the program."""
 
 
 class Requests:
@@ -38,6 +38,8 @@ class Requests:
         self.migrations: tuple[Migration, ...] = ()
         self.changes: tuple[Asked, ...] = ()
         """Queries that are to come and go."""
+        self.refused: tuple[tuple[str, str], ...] = ()
+        """Letters that ask for what cannot be, and why."""
         self._lock = threading.Lock()
 
     def change(self, values: dict[str, Any], *, cores: int) -> None:
@@ -63,12 +65,27 @@ class Requests:
             check_change(asked.change, catalog, [other.change for other in self.changes])
             self.changes += (asked,)
 
+    def refuse(self, letter: str, why: str) -> None:
+        """Answer a letter with the next step."""
+        with self._lock:
+            self.refused += ((letter, why),)
+
+    def knows(self, letter: str) -> bool:
+        """Whether a letter has been read and waits for the next step."""
+        return any(asked.letter == letter for asked in self.changes) or letter in dict(self.refused)
+
     def carried_out(
-        self, taken: Sequence[Migration], changed: Sequence[Asked], *, postponed: Sequence[Migration]
+        self,
+        taken: Sequence[Migration],
+        changed: Sequence[Asked],
+        mail: Sequence[tuple[str, str]],
+        *,
+        postponed: Sequence[Migration],
     ) -> None:
         """Forget the first requests, which a published step has taken, but for those that have to wait."""
         with self._lock:
             self.changes = self.changes[len(changed) :]
+            self.refused = tuple(one for one in self.refused if one not in mail)
             self.migrations = (*postponed, *self.migrations[len(taken) :])
 
 

@@ -29,6 +29,7 @@ from anabranch.engine.step.entry import check_entry
 from anabranch.engine.step.finality import pending_rows, results_due, with_input_ended
 from anabranch.engine.step.hop_reports import critical_path_s, merged_hops
 from anabranch.engine.step.late_rows import late_events
+from anabranch.engine.step.mailbox import Letter, answer, letters, opened
 from anabranch.engine.step.phase_times import Laps
 from anabranch.engine.step.prepared import Prepared
 from anabranch.engine.step.side_files import catalog_file, results_file
@@ -41,7 +42,7 @@ from anabranch.engine.task.site_work import is_over
 from anabranch.engine.task.slot_task import SlotTask
 from anabranch.engine.task.staging import keep_dead_letters, output_schema, verify_staged
 from anabranch.engine.task.wire import Wire
-from anabranch.errors import StateError
+from anabranch.errors import AnabranchError, StateError
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.inputs import Layout
 from anabranch.queries.catalog import Catalog
@@ -55,6 +56,8 @@ COLLECT_EVERY = 8
 """Steps between two collections of garbage."""
 
 Execute = Callable[[SlotTask], Sequence[SlotReport]]
+ReadLetter = Callable[[Letter], tuple[Change, Sink | None]]
+"""Makes a change, and the sink of a query that comes, of what somebody asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,8 @@ class BatchLoop:
             # Spark repeats a batch that it does not know to be done. That is too late where a step without
             # new rows comes first, and it knows nothing of such steps.
             self._deliver_again(self.manifest)
+        if self.manifest is not None:  # it may have died before it could say so
+            answer(storage, self.manifest.mail)
 
     def process(self, batch: int, *, offsets: str, source_id: str) -> BatchSummary:
         """Run batch `batch`, or finish publishing it when it has committed already."""
@@ -176,6 +181,23 @@ class BatchLoop:
             or bool(self.catalog.ahead().keys() - self.catalog.failed())
             or (self.manifest is not None and results_due(self.manifest, self.catalog.running_plans()))
         )
+
+    @property
+    def changes_wait(self) -> bool:
+        """Whether queries are to come or go at the next boundary, which a step can make."""
+        waiting = bool(self._requests.changes or self._requests.refused)
+        return self.manifest is not None and (waiting or bool(letters(self._storage)))
+
+    def read_mail(self, read: ReadLetter) -> None:
+        """Take up what other processes ask for; the next step carries it out, or says why not."""
+        for name in letters(self._storage):
+            if self._requests.knows(name):
+                continue
+            try:
+                change, sink = read(opened(self._storage, name))
+                self.ask(change, sink, letter=name)
+            except (AnabranchError, OSError) as error:
+                self._requests.refuse(name, str(error))
 
     @property
     def _streams(self) -> tuple[StreamState, ...]:
@@ -274,7 +296,12 @@ class BatchLoop:
         self._prepared = outcome.prepared
         self._state, self._decisions = outcome.state, outcome.decisions
         self._sinks |= {a.change.name: a.sink for a in outcome.changes if a.sink is not None}
-        self._requests.carried_out(outcome.requests, outcome.changes, postponed=outcome.decisions.postponed)
+        self._requests.carried_out(
+            outcome.requests,
+            outcome.changes,
+            outcome.manifest.mail,
+            postponed=outcome.decisions.postponed,
+        )
 
     def _start(self) -> tuple[BoundaryState, Decisions]:
         """What the checkpoint remembers, for the sites, queries and settings there are now."""
@@ -287,17 +314,19 @@ class BatchLoop:
         """Change settings from the next boundary on: `sites`, `memory_budget_mb` and the like."""
         self._requests.change(settings, cores=self._cores)
 
-    def ask(self, change: Change, sink: Sink | None = None) -> None:
+    def ask(self, change: Change, sink: Sink | None = None, *, letter: str | None = None) -> None:
         """Let a query come, go or change at the next boundary.
 
         Parameters
         ----------
         sink
             Of a query that comes; it is opened at once, so that one that cannot be used is refused.
+        letter
+            Name of the letter that asks for it.
         """
         if sink is not None and not isinstance(change, Drop):
             sink.open(change.name, output_schema(change.query))
-        self._requests.ask(Asked(change, sink), self.catalog)
+        self._requests.ask(Asked(change, sink, letter), self.catalog)
 
     def migrate(
         self,
@@ -416,7 +445,8 @@ class BatchLoop:
         events = (*decisions.events, *silent, *unit_events(task.batch, known, streams), *late)
         prepared = self._prepared.with_catalog(catalog)
         outcome = StepOutcome(manifest, prepared, state, decisions, observed.requests, (), events)
-        return with_changes(outcome, self._requests.changes, self._is_over)
+        requests = self._requests
+        return with_changes(outcome, requests.changes, self._is_over, refused=requests.refused)
 
     def _deliver_again(self, manifest: Manifest) -> None:
         """Give the sinks what a process committed that is gone, unless it has said that they have it."""
@@ -436,4 +466,5 @@ class BatchLoop:
         )
         self._delivered = True
         keep_dead_letters(self._storage, manifest)
+        answer(self._storage, manifest.mail)
         note_delivered(self._storage, manifest.key, self._parent)

@@ -17,8 +17,25 @@ from anabranch.queries.catalog import Catalog
 from anabranch.queries.changes import Drop, Replace, changed
 
 
-def with_changes(outcome: StepOutcome, asked: tuple[Asked, ...], is_over: IsOver) -> StepOutcome:
-    """The outcome of a step at whose end queries come and go. For all others nothing changes by it."""
+def with_changes(
+    outcome: StepOutcome,
+    asked: tuple[Asked, ...],
+    is_over: IsOver,
+    *,
+    refused: tuple[tuple[str, str], ...] = (),
+) -> StepOutcome:
+    """The outcome of a step at whose end queries come and go. For all others nothing changes by it.
+
+    Parameters
+    ----------
+    refused
+        Letters that ask for what cannot be, and why.
+    """
+    if refused:
+        batch = outcome.manifest.batch
+        told = (Event(batch, EventKind.QUERY_REFUSED, why) for _, why in refused)
+        manifest = replace(outcome.manifest, mail=refused)
+        outcome = replace(outcome, manifest=manifest, events=(*outcome.events, *told))
     before, manifest = outcome.prepared, outcome.manifest
     if not asked and not before.catalog.dropped():
         return outcome
@@ -34,6 +51,7 @@ def with_changes(outcome: StepOutcome, asked: tuple[Asked, ...], is_over: IsOver
             queries=catalog.states,
             catalog=content,
             catalog_file=file,
+            mail=(*manifest.mail, *((a.letter, "") for a in asked if a.letter is not None)),
             tracks=tracks.beside(prepared.compiled.defaults).to_json(),
         ),
         prepared=prepared,
