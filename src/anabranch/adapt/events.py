@@ -42,6 +42,10 @@ class EventKind(StrEnum):
     REPLAYED = "replayed"
     FINISHING = "finishing"
     QUERY_FAILED = "query_failed"
+    QUERY_ADDED = "query_added"
+    QUERY_DROPPED = "query_dropped"
+    QUERY_REFUSED = "query_refused"
+    INGEST_RESTARTED = "ingest_restarted"
     EMPTY_FILES = "empty_files"
     KAFKA_SILENT = "kafka_silent"
     KAFKA_ANSWERS = "kafka_answers"
@@ -65,6 +69,10 @@ _COURSE = frozenset(
         EventKind.REPLAYED,
         EventKind.FINISHING,
         EventKind.QUERY_FAILED,
+        EventKind.QUERY_ADDED,
+        EventKind.QUERY_DROPPED,
+        EventKind.QUERY_REFUSED,
+        EventKind.INGEST_RESTARTED,
         EventKind.EMPTY_FILES,
         EventKind.KAFKA_SILENT,
         EventKind.KAFKA_ANSWERS,

@@ -16,8 +16,10 @@ from anabranch.engine.reports import SlotReport
 from anabranch.engine.run_record import RunRecord
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.memory_sink import MemorySink
+from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.engine.sinks.sink import Sink
 from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
+from anabranch.engine.step.mailbox import Letter, change_of
 from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.open_blocks import close_blocks
 from anabranch.engine.task.parcel import Parcel, opened
@@ -25,9 +27,11 @@ from anabranch.engine.task.routing import routed
 from anabranch.engine.task.site_work import is_over
 from anabranch.engine.task.slot_task import SlotTask, run_first_hop
 from anabranch.engine.task.worker_process import keep_memory
+from anabranch.language.flow import bind_query
 from anabranch.plan.inputs import HASH
-from anabranch.plan.logical import Query, Stream
+from anabranch.plan.logical import Connector, Query, Stream
 from anabranch.queries.catalog import reconcile
+from anabranch.queries.changes import Add, Change, Drop, Replace, queries_at_start
 from anabranch.state import PosixStorage, Storage, newest
 from anabranch.state.fence import acquire
 
@@ -56,17 +60,21 @@ class LocalRun:
         keep_memory()
         self.streams = tuple(streams)
         settings = settings or Settings(sites=1, slots=1)
-        self.sinks: Mapping[str, Sink] = sinks or {q.name: MemorySink() for q in queries}
         self._bits = wide_hash_bits
         self._tables: Mapping[str, pa.Table] = {}
         self.storage = storage = storage or PosixStorage(root)
         self.fence = acquire(storage)
         try:
+            manifest = newest(storage)
+            self._known = {stream.name: stream for stream in streams}
+            running, submitted = queries_at_start(queries, manifest, self._known)
+            given = sinks or {}
+            self.sinks: dict[str, Sink] = {q.name: given.get(q.name) or _sink(q) for q in running}
             self.loop = BatchLoop(
                 storage=storage,
                 fence=self.fence,
                 catalog=reconcile(
-                    self.streams, tuple(queries), newest(storage), stations=settings.uses_stations
+                    self.streams, running, manifest, stations=settings.uses_stations, submitted=submitted
                 ),
                 settings=settings,
                 sinks=self.sinks,
@@ -86,6 +94,7 @@ class LocalRun:
 
     def batch(self, tables: Mapping[str, pa.Table], *, number: int | None = None) -> BatchSummary:
         """Run one batch; `number` repeats an earlier one, as Spark does after a crash."""
+        self.loop.read_mail(self._read)
         self._tables = tables
         number = self.next_batch if number is None else number
         return self._told(self.loop.process(number, offsets=f"batch {number}", source_id="local"))
@@ -99,6 +108,30 @@ class LocalRun:
         """Let waiting rows enter, as a run does when it has read everything."""
         self._tables = {}
         return [self._told(step) for step in self.loop.drain()]
+
+    def add(self, name: str, select: str, sink: Connector | Sink | None = None) -> None:
+        """Let a query run from the next batch on."""
+        connector = sink if isinstance(sink, Connector) else None
+        query = bind_query(name, select, self._known, sink=connector)
+        place = _sink(query) if sink is None or isinstance(sink, Connector) else sink
+        self.loop.ask(Add(query), place)
+        self.sinks[name] = place
+
+    def drop(self, name: str) -> None:
+        """Let a query end with the next step."""
+        self.loop.ask(Drop(name))
+
+    def replace(self, name: str, select: str) -> None:
+        """Give a query another text from the next batch on."""
+        before = next(q for q in self.loop.catalog.queries if q.name == name)
+        self.loop.ask(Replace(bind_query(name, select, self._known, sink=before.sink)))
+
+    def _read(self, letter: Letter) -> tuple[Change, Sink | None]:
+        change = change_of(letter, self.loop.catalog, self._known)
+        sink = None if isinstance(change, Drop | Replace) else _sink(change.query)
+        if sink is not None:
+            self.sinks.setdefault(letter.query, sink)
+        return change, sink
 
     def results(self, query: str) -> pa.Table:
         sink = self.sinks[query]
@@ -118,6 +151,12 @@ class LocalRun:
             self.loop.layout, self.loop.wire, self.streams, self._tables, wide_hash_bits=self._bits
         )
         return run_hops(task, rows_by_slot(task, routed(rows, task.routers())))
+
+
+def _sink(query: Query) -> Sink:
+    if query.sink is not None and query.sink.format == "parquet" and query.sink.path is not None:
+        return ParquetSink(query.sink.path)
+    return MemorySink()
 
 
 def rows_by_slot(task: SlotTask, rows: pa.Table) -> list[list[pa.RecordBatch]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from anabranch.plan.logical import (
     AGGREGATES_ALIAS,
     RESULTS_ALIAS,
     Aggregate,
+    Connector,
     Grouping,
     Query,
     Stream,
@@ -39,6 +40,14 @@ class Catalog:
     """The plan of every query, where no site has one of its own."""
     sources_by_name: bool = False
     """Whether Spark tells the sources apart by name; else by position."""
+    stations: bool = True
+    """Whether new joins without a key that all streams share run at stations."""
+    forgotten: frozenset[str] = frozenset()
+    """Queries that were dropped while a session ran: declared again, they stay so."""
+    retired: frozenset[str] = frozenset()
+    """Queries that are gone, but for the layout: it stays as it is until another query comes."""
+    submitted: frozenset[str] = frozenset()
+    """Queries that came while a session ran: the next one takes them up by itself."""
     content: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What the next session will compare itself with; it stays when queries emit or fail."""
 
@@ -53,8 +62,13 @@ class Catalog:
         return tuple(p for p in self.plans if p.query.name not in failed)
 
     def failed(self) -> frozenset[str]:
-        """Queries that were ended."""
-        return frozenset(s.name for s in self.states if s.status is QueryStatus.FAILED)
+        """Queries that were ended: they failed, or were dropped."""
+        ended = (s.name for s in self.states if s.status is not QueryStatus.RUNNING)
+        return self.retired.union(ended)
+
+    def dropped(self) -> frozenset[str]:
+        """Queries that were dropped with the last step."""
+        return frozenset(s.name for s in self.states if s.status is QueryStatus.DROPPED)
 
     def failures(self) -> dict[str, str]:
         """Why they were, by query."""
@@ -116,10 +130,14 @@ class Catalog:
                     "text": r.query.text,
                     "fields": _fields(r.query),
                     "stations": r.tree is not None,
+                    "sink": _sink_json(r.query.sink),
                 }
+                | ({"submitted": True} if r.query.name in self.submitted else {})
                 for r in self.layout.queries
+                if r.query.name in states
             },
             "sources": {"by_name": self.sources_by_name, "order": self.sources},
+            "dropped": sorted(self.forgotten),
         }
 
 
@@ -130,6 +148,7 @@ def reconcile(
     *,
     sources_by_name: bool = False,
     stations: bool = True,
+    submitted: Iterable[str] = (),
 ) -> Catalog:
     """Accept changes that leave the meaning of the kept state alone; refuse the others.
 
@@ -142,6 +161,8 @@ def reconcile(
     stations
         Whether new joins without a key that all streams share run at stations; those that the checkpoint
         knows go on as they began, for their state is laid out so.
+    submitted
+        Queries that came while a session ran.
     """
     known = {q.name: q for q in manifest.queries} if manifest else {}
     remembered: Mapping[str, Any] = manifest.catalog if manifest else {}
@@ -164,10 +185,21 @@ def reconcile(
     at_stations = {query.name: as_began.get(query.name, stations) for query in queries}
     layout = layout_of(queries, {state.name: state.since for state in states}, at_stations)
     plans = tuple(
-        compile_plan(layout, routed, _default_plan(routed, remembered.get("queries", {}) if known else {}))
+        compile_plan(layout, routed, _default_plan(routed, remembered["queries"] if name in known else {}))
         for routed in layout.queries
+        for name in (routed.query.name,)
     )
-    catalog = Catalog(tuple(streams), tuple(queries), tuple(states), layout, plans, sources_by_name)
+    catalog = Catalog(
+        tuple(streams),
+        tuple(queries),
+        tuple(states),
+        layout,
+        plans,
+        sources_by_name,
+        stations,
+        forgotten=frozenset(remembered.get("dropped", ())),
+        submitted=frozenset(submitted),
+    )
     return replace(catalog, content=catalog.to_json())
 
 
@@ -253,6 +285,10 @@ def _check_stream(stream: Stream, before: Mapping[str, Any] | None) -> None:
                 f"column {name!r} of stream {stream.name!r} was {kind} so far and is {types[name]} now: "
                 f"CAST it back to {kind} at the source, or start with a new checkpoint"
             )
+
+
+def _sink_json(sink: Connector | None) -> dict[str, Any] | None:
+    return None if sink is None else {"format": sink.format, "path": sink.path, "options": list(sink.options)}
 
 
 def _stream_json(stream: Stream) -> dict[str, Any]:

@@ -10,7 +10,9 @@ from anabranch.adapt.events import Event
 from anabranch.engine.progress import Progress
 from anabranch.errors import AnabranchError, ConfigError
 from anabranch.exchange.address import PARTITIONS
-from anabranch.queries.catalog import Catalog, explain_query
+from anabranch.queries.catalog import explain_query
+from anabranch.spark.declared import AnySink
+from anabranch.spark.live_queries import LiveQueries
 from anabranch.spark.run_driver import RunDriver
 from anabranch.spark.run_html import run_html
 
@@ -28,9 +30,9 @@ class Run:
         run.stop()
     """
 
-    def __init__(self, driver: RunDriver, catalog: Catalog) -> None:
+    def __init__(self, driver: RunDriver, queries: LiveQueries) -> None:
         self._driver = driver
-        self._catalog = catalog
+        self._queries = queries
 
     @property
     def id(self) -> str:
@@ -100,12 +102,13 @@ class Run:
 
     def explain(self, query: str | None = None) -> None:
         """Print how the queries run, or one of them: keys, routing, plan, states."""
-        names = [q.name for q in self._catalog.queries]
+        catalog = self._driver.loop.catalog
+        names = [q.name for q in catalog.queries]
         if query is not None and query not in names:
             raise ConfigError(f"there is no query {query!r}: choose from {', '.join(names)}")
         sites = self._driver.loop.partition_map.sites
         chosen = names if query is None else [query]
-        print("\n\n".join(explain_query(self._catalog, name, sites=sites) for name in chosen))
+        print("\n\n".join(explain_query(catalog, name, sites=sites) for name in chosen))
 
     def rescale(self, sites: int) -> None:
         """Change the number of sites from the next batch on; no state is rewritten."""
@@ -117,6 +120,40 @@ class Run:
         """Change settings of the running session, such as `memory_budget_mb`, from the next batch on."""
         self._refuse_if_ended("set")
         self._driver.loop.change(**settings)
+
+    def add(self, name: str, select: str, sink: AnySink) -> None:
+        """Let a query run from the next batch on; it sees rows from there.
+
+        At the next boundary it is in the checkpoint: a later run takes it up by itself if its sink can be
+        written down, as `ab.parquet("out")` can. Spark's query is started anew to read for it; `events` say
+        how long all waited for that.
+
+        Parameters
+        ----------
+        sink
+            As for `session.query`.
+
+        Raises
+        ------
+        ConfigError
+            There is a query of this name, or the run has ended.
+        """
+        self._refuse_if_ended("add")
+        self._queries.add(name, select, sink)
+
+    def drop(self, name: str) -> None:
+        """Let a query end with the next step; results of rows that wait to enter its state are not made."""
+        self._refuse_if_ended("drop")
+        self._queries.drop(name)
+
+    def replace(self, name: str, select: str) -> None:
+        """Give a query another text from the next batch on.
+
+        It keeps its state if that has all that the text needs, as after a restart; else it begins anew. Its
+        results must have the columns that they had.
+        """
+        self._refuse_if_ended("replace")
+        self._queries.replace(name, select)
 
     def migrate(
         self,

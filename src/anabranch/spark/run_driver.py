@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -16,11 +17,14 @@ from anabranch.engine.run_record import RunRecord
 from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
 from anabranch.engine.step.idle_steps import IdleSteps
 from anabranch.errors import AnabranchError
+from anabranch.plan.inputs import Layout
 from anabranch.spark.failures import explain_failure
 from anabranch.spark.kafka.broker_watch import BrokerWatch
 from anabranch.state.fence import Fence
 
 Steps = Callable[[], Iterator[BatchSummary]]
+RESTART_POLL_S = 0.05
+"""How often to look whether Spark's query has been started anew."""
 
 
 class RunDriver:
@@ -51,6 +55,8 @@ class RunDriver:
         self.cause: BaseException | None = None
         """What was raised first: the cause of what failed after it."""
         self.is_stopping = False
+        self.read_mail: Callable[[], None] = lambda: None
+        """Takes up what other processes ask for, before every step."""
         self._fence = fence
         self._watch_kafka = watch
         self._turn = threading.Lock()
@@ -61,6 +67,11 @@ class RunDriver:
         self._idle: IdleSteps | None = None
         self._query: StreamingQuery | None = None
         self._watcher: threading.Thread | None = None
+        self._launch: Callable[[], StreamingQuery] | None = None
+        self._launched: Layout | None = None
+        """What Spark's query makes its rows for."""
+        self._restart = threading.Event()
+        """Set while Spark's query is being replaced by another one."""
 
     def process(
         self,
@@ -82,11 +93,17 @@ class RunDriver:
             the batch for done.
         """
         with self._turn:
-            if not self.is_stopping:
+            if not self.is_stopping and not self.is_stale:
                 ready()
+                self.read_mail()
                 self._process(batch, offsets, source_id)
                 return
         stopped()  # without the turn: whoever stops waits for it
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether queries have come since Spark's query was started, for which it does not send rows."""
+        return self._launched is not None and self._launched is not self.loop.layout
 
     def _process(self, batch: int, offsets: str, source_id: str) -> None:
         try:
@@ -112,35 +129,49 @@ class RunDriver:
 
     def begin(
         self,
-        query: StreamingQuery,
+        launch: Callable[[], StreamingQuery],
         *,
         finish: Steps | None = None,
         step: Callable[[], BatchSummary] | None = None,
     ) -> None:
-        """Watch over Spark's query until it ends.
+        """Start Spark's query and watch over it until it ends.
 
         Parameters
         ----------
+        launch
+            Starts Spark's query for the layout that the batch loop has then; again when queries have come.
         finish
             The last steps, once the run has read everything, unless it is stopped or fails.
         step
             Lets rows that wait enter while no new ones come.
         """
-        self._query, self._step = query, step
+        self._launch, self._step = launch, step
         if self._watch_kafka is not None:
             self._watch_kafka.tell = self.tell
+        self._launched = self.loop.layout
+        self._query = launch()
         if step is not None:
             self._idle = IdleSteps(
-                lambda: self.loop.rows_wait,
-                lambda: self._committed(step()),
-                alive=lambda: self.cause is None and query.isActive,
+                self._step_is_due,
+                lambda: self._committed(self._stepped(step)),
+                alive=lambda: self.cause is None and (self._query_runs() or self._restart.is_set()),
                 failed=self._fail_between_batches,
                 turn=self._turn,
             )
         self._watcher = threading.Thread(
-            target=self._watch, args=(query, finish), name="anabranch-run", daemon=True
+            target=self._watch, args=(finish,), name="anabranch-run", daemon=True
         )
         self._watcher.start()
+
+    def _stepped(self, step: Callable[[], BatchSummary]) -> BatchSummary:
+        self.read_mail()
+        return step()
+
+    def _step_is_due(self) -> bool:
+        return not self.is_stale and (self.loop.rows_wait or self.loop.changes_wait)
+
+    def _query_runs(self) -> bool:
+        return self._query is not None and bool(self._query.isActive)
 
     @property
     def query(self) -> StreamingQuery:
@@ -163,13 +194,19 @@ class RunDriver:
         if self._step is None:  # a run that reads what there is and ends
             self.wait()
             return
-        try:
-            self.query.processAllAvailable()
-        except (PySparkException, Py4JError):
-            self.wait()  # told by `error`
-        with self._turn:
-            while self.is_active and not self.is_stopping and self.loop.rows_wait:
-                self._committed(self._step())
+        while True:
+            before = self.query
+            try:
+                before.processAllAvailable()
+            except (PySparkException, Py4JError):
+                if not self._restart.is_set() and before is self.query:
+                    self.wait()  # told by `error`
+            with self._turn:
+                while self.is_active and not self.is_stopping and self._step_is_due():
+                    self._committed(self._stepped(self._step))
+            if (not self.is_stale and before is self.query) or not self.is_active or self.is_stopping:
+                return
+            self.wait(RESTART_POLL_S)
 
     def stop(self) -> None:
         """Stop after the batch under way.
@@ -191,9 +228,12 @@ class RunDriver:
             self._query.stop()
         self.wait()
 
-    def _watch(self, query: StreamingQuery, finish: Steps | None) -> None:
+    def _watch(self, finish: Steps | None) -> None:
         try:
-            self._await(query)
+            self._await(self.query)
+            while self.is_stale and not self.is_stopping and self.cause is None:
+                self._relaunch()
+                self._await(self.query)
             if finish is not None and not self.is_stopping and self.cause is None:
                 self._take_last_steps(finish())
         except BaseException as error:
@@ -206,6 +246,34 @@ class RunDriver:
         if self.cause is not None:
             self.error = explain_failure(self.cause)
         self.record.ended(self.error)
+
+    def _relaunch(self) -> None:
+        """Go on with a query of Spark that sends rows for the queries there are now.
+
+        A batch that it had begun comes again, under its number and with its offsets.
+        """
+        assert self._launch is not None
+        self._restart.set()
+        began = time.monotonic()
+        with self._turn:
+            if self.is_stopping:
+                return
+            self._launched = self.loop.layout
+            self._query = self._launch()
+            waited_s = time.monotonic() - began
+            batch = self.loop.manifest.batch if self.loop.manifest else -1
+            message = f"Spark's query was started anew to read for new queries: all waited {waited_s:.1f} s"
+            data = {"seconds": round(waited_s, 3)}
+            self.record.note([Event(batch, EventKind.INGEST_RESTARTED, message, data)])
+        self._restart.clear()
+
+    def _end_stale_query(self) -> None:
+        """Stop Spark's query, which sends rows for other queries than there are now."""
+        with self._turn:
+            pass  # the batch under way has ended, and no other begins
+        if self.is_stale and not self.is_stopping and self._query is not None:
+            self._restart.set()
+            self._query.stop()
 
     def _await(self, query: StreamingQuery) -> None:
         try:
@@ -226,6 +294,8 @@ class RunDriver:
         lags = self._watch_kafka.lag(summary.manifest.batch) if self._watch_kafka is not None else {}
         with self._as_teller():
             self.record.committed(summary, self.loop.failures, lags=lags)
+        if self.is_stale and not self._restart.is_set():
+            threading.Thread(target=self._end_stale_query, name="anabranch-restart", daemon=True).start()
 
     @contextmanager
     def _as_teller(self) -> Iterator[None]:

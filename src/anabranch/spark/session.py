@@ -11,6 +11,7 @@ from typing import Any, Self
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from anabranch.adapt.boundary.decider import Decider
 from anabranch.engine.json_log import JsonLog
@@ -23,6 +24,7 @@ from anabranch.errors import ConfigError
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Connector, Flow, Query, Stream
 from anabranch.queries.catalog import Catalog, explain_query, reconcile
+from anabranch.queries.changes import queries_at_start
 from anabranch.spark.checkpoint import SPARK_CHECKPOINT, check_spark_checkpoint, spark_position
 from anabranch.spark.conf import await_sources, batch_conf, cheap_logs, conf_set
 from anabranch.spark.declared import AnySink, as_sink, lateness_us, read_flow, stream_columns
@@ -32,6 +34,7 @@ from anabranch.spark.failures import explain_failure
 from anabranch.spark.ingest import ingest
 from anabranch.spark.interrupt import await_interrupt
 from anabranch.spark.kafka.broker_watch import watch_over
+from anabranch.spark.live_queries import LiveQueries, sinks_at_start
 from anabranch.spark.run import Run
 from anabranch.spark.run_driver import RunDriver
 from anabranch.spark.sources import check_sources, open_sources, source_names
@@ -232,21 +235,25 @@ class Session:
             try:
                 manifest = newest(storage)
                 check_spark_checkpoint(self.checkpoint, manifest)
+                queries, submitted = queries_at_start(tuple(self._queries.values()), manifest, self._streams)
+                running, sinks = sinks_at_start(self.spark, queries, self._sinks, manifest)
                 catalog = reconcile(
                     streams,
-                    tuple(self._queries.values()),
+                    running,
                     manifest,
                     sources_by_name=by_name,
                     stations=settings.uses_stations,
+                    submitted=submitted,
                 )
                 check_sources(catalog, manifest.catalog if manifest else {})
                 told = (JsonLog(storage), *listeners)
                 watch.start(told, batch=manifest.batch if manifest else -1)
-                loop = self._loop(catalog, settings, storage, fence)
+                loop = self._loop(catalog, settings, storage, fence, sinks)
                 driver = RunDriver(loop, fence, listeners=told, watch=watch)
-                self._run = Run(driver, catalog)
-                frame = ingest(loop.layout, loop.wire, catalog.streams, frames)
-                self._begin(driver, frame, settings, queryName, trigger)
+                live = LiveQueries(self.spark, loop, dict(self._streams))
+                self._run = Run(driver, live)
+                driver.read_mail = live.read_mail
+                self._begin(driver, frames, settings, queryName, trigger)
                 return self._run
             except BaseException as error:
                 watch.stop()
@@ -255,14 +262,21 @@ class Session:
                     raise explain_failure(error) from error
                 raise
 
-    def _loop(self, catalog: Catalog, settings: Settings, storage: PosixStorage, fence: Fence) -> BatchLoop:
+    def _loop(
+        self,
+        catalog: Catalog,
+        settings: Settings,
+        storage: PosixStorage,
+        fence: Fence,
+        sinks: Mapping[str, Sink],
+    ) -> BatchLoop:
         self._rows: list[DataFrame] = []
         return BatchLoop(
             storage=storage,
             fence=fence,
             catalog=catalog,
             settings=settings,
-            sinks=self._sinks,
+            sinks=sinks,
             execute=lambda task: execute_on_spark(self._rows[0], task),
             cores=self.spark.sparkContext.defaultParallelism,
             decider=self.decider,
@@ -271,13 +285,15 @@ class Session:
     def _begin(
         self,
         driver: RunDriver,
-        frame: DataFrame,
+        frames: Mapping[str, DataFrame],
         settings: Settings,
         name: str | None,
         trigger: Mapping[str, Any],
     ) -> None:
         """Start Spark's streaming query, and let the driver watch over it."""
         loop, empty_files = driver.loop, EmptyFiles(self.checkpoint)
+        wired: list[DataFrame] = []
+        """What Spark's query sends, as long as no query comes."""
 
         def process(rows: DataFrame, batch: int) -> None:
             for key, value in batch_conf(loop.wire).items():
@@ -294,7 +310,7 @@ class Session:
             driver.note(empty_files.events(batch))
 
         def without_rows() -> None:
-            self._hand_over(_no_rows(self.spark, frame, batch_conf(loop.wire)))
+            self._hand_over(_no_rows(self.spark, wired[0], batch_conf(loop.wire)))
 
         def finish() -> Iterator[BatchSummary]:
             without_rows()
@@ -306,17 +322,23 @@ class Session:
             without_rows()
             return loop.step()
 
-        writer = frame.writeStream.foreachBatch(process).option(
-            "checkpointLocation", str(self.checkpoint / SPARK_CHECKPOINT)
-        )
-        writer = writer if name is None else writer.queryName(name)
-        with conf_set(self.spark, cheap_logs(self.spark)):
-            query = (writer.trigger(**trigger) if trigger else writer).start()
-            await_sources(query)
+        def launch() -> StreamingQuery:
+            wired[:] = [ingest(loop.layout, loop.wire, loop.catalog.streams, frames)]
+            writer = (
+                wired[0]
+                .writeStream.foreachBatch(process)
+                .option("checkpointLocation", str(self.checkpoint / SPARK_CHECKPOINT))
+            )
+            writer = writer if name is None else writer.queryName(name)
+            with source_names(self.spark, loop.catalog.streams), conf_set(self.spark, cheap_logs(self.spark)):
+                query = (writer.trigger(**trigger) if trigger else writer).start()
+                await_sources(query)
+            return query
+
         if trigger.get("availableNow") or trigger.get("once"):
-            driver.begin(query, finish=finish)
+            driver.begin(launch, finish=finish)
         else:
-            driver.begin(query, step=step)
+            driver.begin(launch, step=step)
 
     def _hand_over(self, rows: DataFrame) -> None:
         """The rows that the next step works on."""

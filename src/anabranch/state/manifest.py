@@ -29,6 +29,8 @@ class QueryStatus(StrEnum):
 
     RUNNING = "running"
     FAILED = "failed"
+    DROPPED = "dropped"
+    """It was dropped with this step, whose results its sink still gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,8 @@ class Manifest:
     results, dead_letters
         Files staged in this step. Both are published by linking: a staged file is removed
         when no retained manifest names it.
+    mail
+        Names of the letters that this step has carried out, each with its answer (`engine.step.mailbox`).
     committed_at
         Unix time in seconds, given by the caller.
     """
@@ -134,6 +138,7 @@ class Manifest:
     results: tuple[ResultFile, ...] = ()
     dead_letters: tuple[ResultFile, ...] = ()
     controller: Mapping[str, Any] = field(default_factory=dict)
+    mail: tuple[tuple[str, str], ...] = ()
     version: int = VERSION
     lists: tuple[BlockList, ...] = ()
     catalog_file: SideFile | None = None

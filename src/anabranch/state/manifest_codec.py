@@ -63,6 +63,7 @@ def encode(manifest: Manifest) -> bytes:
         "catalog": manifest.catalog if manifest.catalog_file is None else {},
         "catalog_file": _file_row(manifest.catalog_file),
         "controller": manifest.controller,
+        "mail": manifest.mail,
     }
     text = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     body = b'",' + text[1:].encode("ascii") + b"\n"
@@ -175,6 +176,7 @@ def _manifest(content: dict[str, Any], read_file: ReadFile, read_list: ReadList)
         dead_letters=_items(ResultFile, content.pop("dead_letters")),
         catalog_file=catalog_file,
         results_file=results_file,
+        mail=tuple((name, refusal) for name, refusal in content.pop("mail")),
     )
     if content:
         raise ValueError(f"unknown fields {sorted(content)}")

@@ -12,6 +12,7 @@
     dead_letters/…                refused rows, readable as one table
     tmp/…                         files on their way to their final name; not in an object store
     constants/…                   what the slots of all steps are told, for the workers of one session
+    mailbox/…, answers/…          what other processes ask of the running session, and what became of it
     delivered/…                   names the last manifest whose results the sinks have taken
     events.jsonl                  what was decided, and why, for people and tools
     progress.jsonl                what every step did
@@ -40,6 +41,8 @@ DEAD_LETTERS = "dead_letters"
 TEMPORARY = "tmp"
 DELIVERED = "delivered"
 CONSTANTS = "constants"
+MAILBOX = "mailbox"
+ANSWERS = "answers"
 
 # No leading dot: that excludes "..", hidden files and what editors and NFS leave behind.
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=+-]{0,199}\Z")

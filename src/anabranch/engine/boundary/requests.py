@@ -11,10 +11,23 @@ from anabranch.adapt.plans.joins import Joins
 from anabranch.adapt.plans.plan_state import PlanState
 from anabranch.adapt.tracks.tracks import Migration, Tracks
 from anabranch.engine.settings import MEBIBYTE, Settings
+from anabranch.engine.sinks.sink import Sink
 from anabranch.errors import ConfigError
 from anabranch.plan.cost.migration_cost import Strategy
 from anabranch.plan.tree import Plan, parse_plan
+from anabranch.queries.catalog import Catalog
+from anabranch.queries.changes import Change, check_change
 from anabranch.state.block import BlockMeta
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A change of the queries, and the sink of one that comes."""
+
+    change: Change
+    sink: Sink | None = None
+    letter: str | None = None
+    """Name of the letter that asked for it; None if it was the program."""
 
 
 class Requests:
@@ -23,6 +36,10 @@ class Requests:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.migrations: tuple[Migration, ...] = ()
+        self.changes: tuple[Asked, ...] = ()
+        """Queries that are to come and go."""
+        self.refused: tuple[tuple[str, str], ...] = ()
+        """Letters that ask for what cannot be, and why."""
         self._lock = threading.Lock()
 
     def change(self, values: dict[str, Any], *, cores: int) -> None:
@@ -42,9 +59,33 @@ class Requests:
         with self._lock:
             self.migrations += tuple(migrations)
 
-    def carried_out(self, taken: Sequence[Migration], *, postponed: Sequence[Migration]) -> None:
+    def ask(self, asked: Asked, catalog: Catalog) -> None:
+        """Ask for a query to come or go."""
+        with self._lock:
+            check_change(asked.change, catalog, [other.change for other in self.changes])
+            self.changes += (asked,)
+
+    def refuse(self, letter: str, why: str) -> None:
+        """Answer a letter with the next step."""
+        with self._lock:
+            self.refused += ((letter, why),)
+
+    def knows(self, letter: str) -> bool:
+        """Whether a letter has been read and waits for the next step."""
+        return any(asked.letter == letter for asked in self.changes) or letter in dict(self.refused)
+
+    def carried_out(
+        self,
+        taken: Sequence[Migration],
+        changed: Sequence[Asked],
+        mail: Sequence[tuple[str, str]],
+        *,
+        postponed: Sequence[Migration],
+    ) -> None:
         """Forget the first requests, which a published step has taken, but for those that have to wait."""
         with self._lock:
+            self.changes = self.changes[len(changed) :]
+            self.refused = tuple(one for one in self.refused if one not in mail)
             self.migrations = (*postponed, *self.migrations[len(taken) :])
 
 

@@ -18,36 +18,35 @@ from anabranch.adapt.boundary.decider import AdaptiveDecider, Decider
 from anabranch.adapt.boundary.decisions import Decisions
 from anabranch.adapt.events import Event
 from anabranch.adapt.tracks.tracks import Tracks
-from anabranch.engine.boundary.observation import IsOver, Observation
-from anabranch.engine.boundary.requests import Migrations, Requests, check_room
+from anabranch.engine.boundary.observation import IsOver
+from anabranch.engine.boundary.requests import Asked, Migrations, Requests, check_room
 from anabranch.engine.reports import SlotReport, charge_packing
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.sink import Sink
+from anabranch.engine.step.changed_queries import with_changes
 from anabranch.engine.step.delivery import delivered, give_results, note_delivered
 from anabranch.engine.step.entry import check_entry
 from anabranch.engine.step.finality import pending_rows, results_due, with_input_ended
 from anabranch.engine.step.hop_reports import critical_path_s, merged_hops
 from anabranch.engine.step.late_rows import late_events
+from anabranch.engine.step.mailbox import Letter, answer, letters, opened
 from anabranch.engine.step.phase_times import Laps
+from anabranch.engine.step.prepared import Prepared
 from anabranch.engine.step.side_files import catalog_file, results_file
 from anabranch.engine.step.step_outcome import StepOutcome, blocks_after, catalog_after, elapsed_s, renamed
 from anabranch.engine.step.task_plan import plan_task
 from anabranch.engine.step.watermarks import advance, idle_events, unit_events
 from anabranch.engine.task.admission import is_waiting
-from anabranch.engine.task.constants import (
-    Compiled,
-    Constants,
-    ConstantsFile,
-    forget_constants,
-    keep_constants,
-)
+from anabranch.engine.task.constants import ConstantsFile, forget_constants, keep_constants
 from anabranch.engine.task.site_work import is_over
 from anabranch.engine.task.slot_task import SlotTask
 from anabranch.engine.task.staging import keep_dead_letters, output_schema, verify_staged
-from anabranch.engine.task.wire import Wire, wire_of
-from anabranch.errors import StateError
+from anabranch.engine.task.wire import Wire
+from anabranch.errors import AnabranchError, StateError
 from anabranch.exchange.partition_map import PartitionMap
+from anabranch.plan.inputs import Layout
 from anabranch.queries.catalog import Catalog
+from anabranch.queries.changes import Change, Drop
 from anabranch.state import NO_PARENT, Manifest, Stamp, Storage, StreamState, digest, publish, recover
 from anabranch.state.block_lists import listed, with_new_list
 from anabranch.state.fence import Fence
@@ -57,6 +56,8 @@ COLLECT_EVERY = 8
 """Steps between two collections of garbage."""
 
 Execute = Callable[[SlotTask], Sequence[SlotReport]]
+ReadLetter = Callable[[Letter], tuple[Change, Sink | None]]
+"""Makes a change, and the sink of a query that comes, of what somebody asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,25 +115,22 @@ class BatchLoop:
     ) -> None:
         self._storage = storage
         self._fence = fence
-        self._catalog = catalog
-        self._sinks = sinks
+        self._sinks = dict(sinks)
         self._execute = execute
         self._cores = cores
         self._clock = clock
         self._started_s = self._began_s = clock()
         self.manifest = recover(storage)
         self._parent = digest(self.manifest) if self.manifest else NO_PARENT
-        self.layout = catalog.layout
-        self.wire: Wire = wire_of(self.layout.inputs)
-        self._compiled = Compiled(_constants(catalog, self.wire))
+        self._is_over = is_over
+        self._prepared = Prepared.of(catalog, is_over)
         self._constants: ConstantsFile | None = None
         """Where workers find the constants; None before the first task."""
-        self._observation = Observation(catalog, self._compiled.compiler, is_over)
         self._requests = Requests(settings)
         self._decider: Decider = decider or AdaptiveDecider()
         self._state, self._decisions = self._start()
         for query in catalog.queries:
-            sinks[query.name].open(query.name, output_schema(query))
+            self._sinks[query.name].open(query.name, output_schema(query))
         self._delivered = False
         """Whether the sinks have heard of a step in this session."""
         self._in_doubt = False
@@ -148,6 +146,8 @@ class BatchLoop:
             # Spark repeats a batch that it does not know to be done. That is too late where a step without
             # new rows comes first, and it knows nothing of such steps.
             self._deliver_again(self.manifest)
+        if self.manifest is not None:  # it may have died before it could say so
+            answer(storage, self.manifest.mail)
 
     def process(self, batch: int, *, offsets: str, source_id: str) -> BatchSummary:
         """Run batch `batch`, or finish publishing it when it has committed already."""
@@ -158,18 +158,48 @@ class BatchLoop:
         return self._run(batch, 0, offsets=offsets, source_id=source_id, streams=self._streams)
 
     @property
+    def catalog(self) -> Catalog:
+        """The streams and queries as of the last step."""
+        return self._prepared.catalog
+
+    @property
+    def layout(self) -> Layout:
+        return self._prepared.catalog.layout
+
+    @property
+    def wire(self) -> Wire:
+        return self._prepared.wire
+
+    @property
     def failures(self) -> dict[str, str]:
         """Why queries were ended, in this session or an earlier one, by name."""
-        return self._catalog.failures()
+        return self.catalog.failures()
 
     @property
     def rows_wait(self) -> bool:
         """Whether rows were put off to a later batch, partitions on disk owe results, or results are due."""
         return (
             self._input_waits
-            or bool(self._catalog.ahead().keys() - self._catalog.failed())
-            or (self.manifest is not None and results_due(self.manifest, self._catalog.running_plans()))
+            or bool(self.catalog.ahead().keys() - self.catalog.failed())
+            or (self.manifest is not None and results_due(self.manifest, self.catalog.running_plans()))
         )
+
+    @property
+    def changes_wait(self) -> bool:
+        """Whether queries are to come or go at the next boundary, which a step can make."""
+        waiting = bool(self._requests.changes or self._requests.refused)
+        return self.manifest is not None and (waiting or bool(letters(self._storage)))
+
+    def read_mail(self, read: ReadLetter) -> None:
+        """Take up what other processes ask for; the next step carries it out, or says why not."""
+        for name in letters(self._storage):
+            if self._requests.knows(name):
+                continue
+            try:
+                change, sink = read(opened(self._storage, name))
+                self.ask(change, sink, letter=name)
+            except (AnabranchError, OSError) as error:
+                self._requests.refuse(name, str(error))
 
     @property
     def _streams(self) -> tuple[StreamState, ...]:
@@ -213,11 +243,11 @@ class BatchLoop:
 
         Steps of the last batch, without new rows: what still waits enters, and then every row is final.
         """
-        plans = self._catalog.running_plans()
+        plans = self.catalog.running_plans()
         while self.manifest is not None and pending_rows(self.manifest, plans):
             at = self.manifest
             yield self._step(at if self._input_waits else with_input_ended(at, plans))
-            plans = self._catalog.running_plans()
+            plans = self.catalog.running_plans()
 
     def _run(
         self, batch: int, step: int, *, offsets: str, source_id: str, streams: Sequence[StreamState]
@@ -264,20 +294,42 @@ class BatchLoop:
     def _adopt(self, outcome: StepOutcome, began_s: float) -> None:
         """Go on from a step that is published."""
         self.manifest, self._began_s = outcome.manifest, began_s
-        self._catalog = outcome.catalog
+        if outcome.prepared.compiled is not self._prepared.compiled:
+            self._constants = None
+        self._prepared = outcome.prepared
         self._state, self._decisions = outcome.state, outcome.decisions
-        self._requests.carried_out(outcome.requests, postponed=outcome.decisions.postponed)
+        self._sinks |= {a.change.name: a.sink for a in outcome.changes if a.sink is not None}
+        self._requests.carried_out(
+            outcome.requests,
+            outcome.changes,
+            outcome.manifest.mail,
+            postponed=outcome.decisions.postponed,
+        )
 
     def _start(self) -> tuple[BoundaryState, Decisions]:
         """What the checkpoint remembers, for the sites, queries and settings there are now."""
         at = self.manifest
-        observed = self._observation.at_start(at, self._requests.settings)
-        remembered = BoundaryState.from_json(at.controller if at else {}, self._observation.joins)
+        observed = self._prepared.observation.at_start(at, self._requests.settings)
+        remembered = BoundaryState.from_json(at.controller if at else {}, self._prepared.observation.joins)
         return self._decider.start(remembered, observed)
 
     def change(self, **settings: Any) -> None:
         """Change settings from the next boundary on: `sites`, `memory_budget_mb` and the like."""
         self._requests.change(settings, cores=self._cores)
+
+    def ask(self, change: Change, sink: Sink | None = None, *, letter: str | None = None) -> None:
+        """Let a query come, go or change at the next boundary.
+
+        Parameters
+        ----------
+        sink
+            Of a query that comes; it is opened at once, so that one that cannot be used is refused.
+        letter
+            Name of the letter that asks for it.
+        """
+        if sink is not None and not isinstance(change, Drop):
+            sink.open(change.name, output_schema(change.query))
+        self._requests.ask(Asked(change, sink, letter), self.catalog)
 
     def migrate(
         self,
@@ -289,7 +341,7 @@ class BatchLoop:
         force: bool = False,
     ) -> None:
         """Let one site, or all, change to another plan at the next boundary."""
-        settings, joins = self._requests.settings, self._observation.joins
+        settings, joins = self._requests.settings, self._prepared.observation.joins
         sites = range(settings.sites) if site is None else (site,)
         asked = Migrations(query, plan, tuple(sites), strategy)
         migrations = asked.checked(self.tracks, joins, sites=settings.sites)
@@ -308,19 +360,19 @@ class BatchLoop:
         known = {s.name: s.watermark for s in (self._streams if streams is None else streams)}
         stamp = Stamp(self._fence.epoch, batch, step)
         if self._constants is None:
-            self._constants = keep_constants(self._storage, self._compiled, stamp)
+            self._constants = keep_constants(self._storage, self._prepared.compiled, stamp)
         return plan_task(
             batch,
             storage=self._storage,
             stamp=stamp,
-            constants=(self._compiled, self._constants),
-            catalog=self._catalog,
+            constants=(self._prepared.compiled, self._constants),
+            catalog=self.catalog,
             settings=self._requests.settings,
             partition_map=self.partition_map,
-            tracks=self.tracks.beside(self._compiled.defaults),
+            tracks=self.tracks.beside(self._prepared.compiled.defaults),
             stored=self.manifest.blocks if self.manifest else (),
             lists=self.manifest.lists if self.manifest else (),
-            watermarks={s.name: known.get(s.name) for s in self._catalog.streams},
+            watermarks={s.name: known.get(s.name) for s in self.catalog.streams},
             admission=self._decisions.admission,
             look=self._state.plans.look(batch),
             aligned=self._state.routing.tables(),
@@ -341,7 +393,7 @@ class BatchLoop:
     ) -> StepOutcome:
         """What a step leads to that found the streams as `known`; `position`: its number and the sources'."""
         step, offsets, source_id = position
-        catalog, failures = catalog_after(self._catalog, task, reports)
+        catalog, failures = catalog_after(self.catalog, task, reports)
         blocks, settings = blocks_after(task, reports), self._requests.settings
         timeout = settings.idle_timeout_seconds
         streams = advance(
@@ -352,7 +404,7 @@ class BatchLoop:
             started_s=self._started_s,
             idle_timeout_s=timeout,
         )
-        observed = self._observation.of(
+        observed = self._prepared.observation.of(
             task.batch,
             step,
             settings=settings,
@@ -383,7 +435,7 @@ class BatchLoop:
             lists=tuple(known for known, _ in kept.lists),
             partition_map=decisions.partition_map.site_of_partition,
             sites=decisions.partition_map.sites,
-            tracks=decisions.tracks.beside(self._compiled.defaults).to_json(),
+            tracks=decisions.tracks.beside(self._prepared.compiled.defaults).to_json(),
             queries=catalog.states,
             catalog=content,
             catalog_file=file,
@@ -397,7 +449,10 @@ class BatchLoop:
         )
         late = late_events(task.batch, known, streams, catalog.streams)
         events = (*decisions.events, *silent, *unit_events(task.batch, known, streams), *late)
-        return StepOutcome(manifest, catalog, state, decisions, observed.requests, events)
+        prepared = self._prepared.with_catalog(catalog)
+        outcome = StepOutcome(manifest, prepared, state, decisions, observed.requests, (), events)
+        requests = self._requests
+        return with_changes(outcome, requests.changes, self._is_over, refused=requests.refused)
 
     def _deliver_again(self, manifest: Manifest) -> None:
         """Give the sinks what a process committed that is gone, unless it has said that they have it."""
@@ -410,17 +465,12 @@ class BatchLoop:
         """Give the sinks the results of the newest step."""
         give_results(
             manifest,
-            self._catalog.queries,
+            self.catalog.queries,
             self._sinks,
             storage=self._storage,
             everyone=not self._delivered,
         )
         self._delivered = True
         keep_dead_letters(self._storage, manifest)
+        answer(self._storage, manifest.mail)
         note_delivered(self._storage, manifest.key, self._parent)
-
-
-def _constants(catalog: Catalog, wire: Wire) -> Constants:
-    streams = catalog.streams
-    times = {s.name: s.time for s in streams}
-    return Constants(catalog.layout, wire, tuple(s.name for s in streams), times, catalog.plans)

@@ -10,7 +10,9 @@ from anabranch.adapt.boundary.boundary_state import BoundaryState
 from anabranch.adapt.boundary.decisions import Decisions
 from anabranch.adapt.events import Event
 from anabranch.adapt.tracks.tracks import Migration
+from anabranch.engine.boundary.requests import Asked
 from anabranch.engine.reports import SlotReport
+from anabranch.engine.step.prepared import Prepared
 from anabranch.engine.step.shipments import without_shipped
 from anabranch.engine.task.admission import is_waiting
 from anabranch.engine.task.slot_task import SlotTask
@@ -23,11 +25,13 @@ class StepOutcome:
     """A step that has run, and all that holds once its manifest is published. Until then none of it does."""
 
     manifest: Manifest
-    catalog: Catalog
+    prepared: Prepared
     state: BoundaryState
     decisions: Decisions
     requests: tuple[Migration, ...]
     """Those that were decided on."""
+    changes: tuple[Asked, ...]
+    """Queries that came and went."""
     events: tuple[Event, ...]
 
 

@@ -1,0 +1,40 @@
+"""A catalog made ready to run: what changes only when queries come or go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from anabranch.engine.boundary.observation import IsOver, Observation
+from anabranch.engine.task.constants import Compiled, Constants
+from anabranch.engine.task.wire import Wire, wire_of
+from anabranch.queries.catalog import Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The queries of a session as the batch loop works with them.
+
+    Attributes
+    ----------
+    compiled
+        What the slots are told once, and the plans of its tracks.
+    observation
+        Makes what the decider sees.
+    """
+
+    catalog: Catalog
+    wire: Wire
+    compiled: Compiled
+    observation: Observation
+
+    @classmethod
+    def of(cls, catalog: Catalog, is_over: IsOver) -> Prepared:
+        wire = wire_of(catalog.layout.inputs)
+        names = tuple(s.name for s in catalog.streams)
+        times = {s.name: s.time for s in catalog.streams}
+        compiled = Compiled(Constants(catalog.layout, wire, names, times, catalog.plans))
+        return cls(catalog, wire, compiled, Observation(catalog, compiled.compiler, is_over))
+
+    def with_catalog(self, catalog: Catalog) -> Prepared:
+        """The same queries in another state."""
+        return replace(self, catalog=catalog)
