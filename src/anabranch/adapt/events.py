@@ -39,6 +39,7 @@ class EventKind(StrEnum):
     FINISHING = "finishing"
     QUERY_FAILED = "query_failed"
     EMPTY_FILES = "empty_files"
+    TABLE_READ = "table_read"
     FINISHED = "finished"
     STOPPED = "stopped"
 

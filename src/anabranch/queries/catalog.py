@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import xxhash
@@ -21,6 +21,7 @@ from anabranch.plan.logical import (
     Grouping,
     Query,
     Stream,
+    TableJoin,
     column_name,
 )
 from anabranch.plan.tree import default_plan
@@ -39,6 +40,17 @@ class Catalog:
     """The plan of every query, where no site has one of its own."""
     sources_by_name: bool = False
     """Whether Spark tells the sources apart by name; else by position."""
+    table_versions: Mapping[str, Any] = field(default_factory=dict)
+    """By table, the version that the batch under way uses: whoever reads the tables keeps it up to date."""
+
+    @property
+    def table_joins(self) -> dict[str, list[TableJoin]]:
+        """By stream, the tables that its rows meet, in an order in which they can."""
+        found: dict[str, dict[TableJoin, None]] = {}
+        for query in self.queries:
+            for ref in query.refs:
+                found.setdefault(ref.stream, {}).update(dict.fromkeys(ref.tables))
+        return {stream: list(joins) for stream, joins in found.items() if joins}
 
     @property
     def sources(self) -> list[str]:
@@ -109,6 +121,7 @@ class Catalog:
                 for r in self.layout.queries
             },
             "sources": {"by_name": self.sources_by_name, "order": self.sources},
+            **({"tables": dict(self.table_versions)} if self.table_versions else {}),
         }
 
 

@@ -20,8 +20,8 @@ from anabranch.engine.sinks.local_path import local_path
 from anabranch.engine.sinks.sink import Sink
 from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
 from anabranch.errors import ConfigError
-from anabranch.language.flow import bind_query
-from anabranch.plan.logical import Connector, Flow, Query, Stream
+from anabranch.language.flow import bind_query, parse_flow
+from anabranch.plan.logical import Column, Connector, Flow, Query, Stream, Table
 from anabranch.queries.catalog import Catalog, explain_query, reconcile
 from anabranch.spark.checkpoint import SPARK_CHECKPOINT, check_spark_checkpoint, spark_position
 from anabranch.spark.conf import await_sources, batch_conf, cheap_logs, conf_set
@@ -31,9 +31,12 @@ from anabranch.spark.execute import execute_on_spark
 from anabranch.spark.failures import explain_failure
 from anabranch.spark.ingest import ingest
 from anabranch.spark.interrupt import await_interrupt
+from anabranch.spark.malformed import LETTER
+from anabranch.spark.prepared import same_everywhere
 from anabranch.spark.run import Run
 from anabranch.spark.run_driver import RunDriver
-from anabranch.spark.sources import check_sources, open_sources, source_names
+from anabranch.spark.sources import check_sources, open_sources, source_names, stream_frame
+from anabranch.spark.table_reader import TableReader, table_source
 from anabranch.state import PosixStorage, newest
 from anabranch.state.fence import Fence, acquire
 
@@ -68,6 +71,8 @@ class Session:
         self._given = {name: str(value) for name, value in settings.items()}
         self._streams: dict[str, Stream] = {}
         self._frames: dict[str, DataFrame] = {}
+        self._tables: dict[str, Table] = {}
+        self._table_frames: dict[str, DataFrame] = {}
         self._queries: dict[str, Query] = {}
         self._sinks: dict[str, Sink] = {}
         self._set: list[tuple[str, str]] = []
@@ -125,6 +130,39 @@ class Session:
         self._streams[name] = Stream(name, columns, time, lateness_us(lateness))
         self._frames[name] = frame
 
+    def table(
+        self,
+        name: str,
+        source: DataFrame | str | os.PathLike[str],
+        *,
+        refresh: str | timedelta | None = None,
+    ) -> None:
+        """Register a table: rows without a time that streams are joined with where they arrive.
+
+        Parameters
+        ----------
+        source
+            A DataFrame that is no stream, or the path of parquet files.
+        refresh
+            How often it is read anew while a run goes on, if it has changed: `"1 minute"`, or a timedelta.
+            Without it, it is read when a run starts.
+
+        Examples
+        --------
+        ::
+
+            session.table("customers", "data/customers", refresh="1 minute")
+        """
+        self._refuse_while_running("table")
+        if name in self._tables or name in self._streams:
+            raise ConfigError(_taken("table or stream", name))
+        frame, connector = table_source(self.spark, name, source)
+        columns = tuple(Column(f.name, f.dataType.simpleString()) for f in frame.schema.fields)
+        every = None if refresh is None else lateness_us(refresh)
+        self._tables[name] = Table(name, columns, connector, every)
+        if connector is None:
+            self._table_frames[name] = frame
+
     def query(self, name: str, select: str, sink: AnySink, *, replace: bool = False) -> None:
         """Register a continuous query.
 
@@ -146,17 +184,22 @@ class Session:
         if name in self._queries and not replace:
             raise ConfigError(_taken("query", name))
         connector = sink if isinstance(sink, Connector) else None
-        query = bind_query(name, select, self._streams, sink=connector)
+        query = bind_query(name, select, {**self._streams, **self._tables}, sink=connector)
         self._sinks[name] = as_sink(self.spark, name, sink)
         self._queries[name] = query
 
-    def load(self, flow: Flow | str | os.PathLike[str]) -> None:
+    def load(self, flow: Flow | str | os.PathLike[str]) -> Flow:
         """Register everything a flow file declares, or, if something is wrong with it, nothing.
 
         Parameters
         ----------
         flow
             The path of the file, or what `ab.parse_flow` made of its text.
+
+        Returns
+        -------
+        Flow
+            What was registered, with the columns that Spark told of every SELECT at ingest.
 
         Examples
         --------
@@ -166,8 +209,11 @@ class Session:
         """
         self._refuse_while_running("load")
         flow = flow if isinstance(flow, Flow) else read_flow(flow)
+        if any(stream.prepared is not None for stream in flow.streams):
+            flow = self._bound_by_spark(flow)
         for kind, known, new in (
             ("stream", set(self._streams), flow.streams),
+            ("table", set(self._tables), flow.tables),
             ("query", set(self._queries), flow.queries),
         ):
             if taken := [declared.name for declared in new if declared.name in known]:
@@ -175,8 +221,19 @@ class Session:
         sinks = {q.name: as_sink(self.spark, q.name, q.sink) for q in flow.queries}
         self._set += flow.settings
         self._streams |= {stream.name: stream for stream in flow.streams}
+        self._tables |= {table.name: table for table in flow.tables}
         self._queries |= {query.name: query for query in flow.queries}
         self._sinks |= sinks
+        return flow
+
+    def _bound_by_spark(self, flow: Flow) -> Flow:
+        """The same flow with the columns that Spark tells of every SELECT at ingest."""
+
+        def columns_of(stream: Stream) -> tuple[Column, ...]:
+            fields = stream_frame(self.spark, stream).schema.fields
+            return tuple(Column(f.name, f.dataType.simpleString()) for f in fields if f.name != LETTER)
+
+        return parse_flow(flow.text, path=flow.path, columns_of=columns_of)
 
     def drop(self, name: str) -> None:
         """Forget a query, or a stream that no query reads."""
@@ -236,17 +293,29 @@ class Session:
                     stations=settings.uses_stations,
                 )
                 check_sources(catalog, manifest.catalog if manifest else {})
+                tables = TableReader(
+                    self.spark, storage, self.checkpoint, self._joined_tables(catalog), self._table_frames
+                )
+                tables.offer()
+                catalog = replaced(catalog, table_versions=tables.in_use)
                 loop = self._loop(catalog, settings, storage, fence)
                 driver = RunDriver(loop, fence, listeners=(JsonLog(storage), *listeners))
                 self._run = Run(driver, catalog)
-                frame = ingest(loop.layout, loop.wire, catalog.streams, frames)
-                self._begin(driver, frame, settings, queryName, trigger)
+                with same_everywhere(self.spark):
+                    met = tables.joined(catalog.table_joins)
+                    frame = ingest(loop.layout, loop.wire, catalog.streams, frames, met)
+                self._begin(driver, frame, settings, queryName, trigger, tables)
                 return self._run
             except BaseException as error:
                 fence.release()
                 if isinstance(error, PySparkException | Py4JError):
                     raise explain_failure(error) from error
                 raise
+
+    def _joined_tables(self, catalog: Catalog) -> list[Table]:
+        """The tables that some query reads."""
+        names = {join.table for joins in catalog.table_joins.values() for join in joins}
+        return [table for table in self._tables.values() if table.name in names]
 
     def _loop(self, catalog: Catalog, settings: Settings, storage: PosixStorage, fence: Fence) -> BatchLoop:
         self._rows: list[DataFrame] = []
@@ -268,6 +337,7 @@ class Session:
         settings: Settings,
         name: str | None,
         trigger: Mapping[str, Any],
+        tables: TableReader,
     ) -> None:
         """Start Spark's streaming query, and let the driver watch over it."""
         loop, empty_files = driver.loop, EmptyFiles(self.checkpoint)
@@ -276,6 +346,7 @@ class Session:
             for key, value in batch_conf(loop.wire).items():
                 rows.sparkSession.conf.set(key, value)
             offsets, source_id = spark_position(self.checkpoint, batch)
+            changes = tables.note(batch)
             driver.process(
                 batch,
                 offsets=offsets,
@@ -283,7 +354,7 @@ class Session:
                 ready=lambda: self._hand_over(rows),
                 stopped=lambda: await_interrupt(rows),
             )
-            driver.note(empty_files.events(batch))
+            driver.note([*changes, *empty_files.events(batch)])
 
         def without_rows() -> None:
             self._hand_over(_no_rows(self.spark, frame, batch_conf(loop.wire)))
@@ -305,6 +376,7 @@ class Session:
         with conf_set(self.spark, cheap_logs(self.spark)):
             query = (writer.trigger(**trigger) if trigger else writer).start()
             await_sources(query)
+        tables.watch(lambda: query.isActive)
         if trigger.get("availableNow") or trigger.get("once"):
             driver.begin(query, finish=finish)
         else:
