@@ -1,5 +1,5 @@
 -- Queries of the Nexmark benchmark (Tucker, Tufte, Papadimos, Maier: NEXMark, 2002; numbers as in Apache Beam and
--- nexmark-flink) that windows make expressible, over the auction house of `make_data.py`. Times are event times.
+-- nexmark-flink) over the auction house of `make_data.py`. Times are event times.
 CREATE STREAM persons (id BIGINT, name STRING, city STRING, ts TIMESTAMP)
   FROM parquet 'data/persons' OPTIONS (maxFilesPerTrigger = 1) TIME ts LATENESS 1 SECOND;
 
@@ -8,6 +8,31 @@ CREATE STREAM auctions (id BIGINT, seller BIGINT, item STRING, category BIGINT, 
 
 CREATE STREAM bids (auction BIGINT, seller BIGINT, bidder BIGINT, price DOUBLE, ts TIMESTAMP)
   FROM parquet 'data/bids' OPTIONS (maxFilesPerTrigger = 1) TIME ts LATENESS 1 SECOND;
+
+CREATE TABLE categories (id BIGINT, label STRING) FROM csv 'data/categories';
+
+-- q1: prices in another currency.
+CREATE QUERY q1 INTO parquet 'out/q1' AS
+  SELECT auction, bidder, round(0.908 * price, 2) AS price, ts FROM bids;
+
+-- q2: bids for some auctions.
+CREATE QUERY q2 INTO parquet 'out/q2' AS
+  SELECT auction, price FROM bids WHERE auction % 123 = 0;
+
+-- q10: bids with the folder that they would be logged to.
+CREATE QUERY q10 INTO parquet 'out/q10' AS
+  SELECT auction, bidder, price, date_format(ts, 'yyyy-MM-dd') AS day, date_format(ts, 'HH:mm') AS minute FROM bids;
+
+-- q13: auctions with what a table says about their category.
+CREATE QUERY q13 INTO parquet 'out/q13' AS
+  SELECT a.id, a.item, upper(c.label) AS category FROM auctions a JOIN categories c ON a.category = c.id;
+
+-- q14: bids of some price, with the kind of time of day that they were made at.
+CREATE QUERY q14 INTO parquet 'out/q14' AS
+  SELECT auction, bidder, 0.908 * price AS price,
+    CASE WHEN hour(ts) BETWEEN 8 AND 18 THEN 'day' WHEN hour(ts) <= 6 OR hour(ts) >= 20 THEN 'night' ELSE 'other' END
+      AS daytime
+  FROM bids WHERE 0.908 * price > 100;
 
 -- q5, its inner part: how many bids an auction has had in the last 10 seconds, every 2 seconds. Which of them has
 -- most would be an aggregate of aggregates.

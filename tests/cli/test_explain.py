@@ -42,6 +42,25 @@ def test_all_queries_are_explained_and_the_setting_counts(
     assert "query less" in result.output
 
 
+PARSED = """
+CREATE STREAM k FROM kafka 'topic' AS
+  SELECT from_json(CAST(value AS STRING), 'id BIGINT, ts TIMESTAMP').*, lower(topic) AS name TIME ts;
+CREATE TABLE names (id BIGINT, name STRING) FROM parquet 'names';
+CREATE QUERY known INTO console AS SELECT k.id, n.name FROM k, names n WHERE k.id = n.id;
+CREATE QUERY later INTO console AS SELECT name FROM k;
+"""
+
+
+def test_queries_over_a_select_are_explained_as_far_as_its_types_are_known_without_spark(
+    anabranch: Command, flow_file: Callable[[str], Path]
+) -> None:
+    result = anabranch("explain", flow_file(PARSED))
+    assert result.exit_code == 0
+    assert "meets table names at ingest: `id` = `id`" in result.output
+    assert "query later: its plan is known when Spark has started" in result.output
+    assert "write CAST(… AS type) AS name in the SELECT of stream k" in result.output
+
+
 def test_an_unknown_query_gets_the_names_there_are(
     anabranch: Command, flow_file: Callable[[str], Path]
 ) -> None:

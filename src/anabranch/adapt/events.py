@@ -49,6 +49,7 @@ class EventKind(StrEnum):
     EMPTY_FILES = "empty_files"
     KAFKA_SILENT = "kafka_silent"
     KAFKA_ANSWERS = "kafka_answers"
+    TABLE_READ = "table_read"
     FINISHED = "finished"
     STOPPED = "stopped"
 

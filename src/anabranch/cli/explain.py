@@ -42,7 +42,8 @@ def explain(
             show_decisions(flow, query=query, as_json=as_json)
             return
         declared = read_flow(flow)
-        names = [q.name for q in declared.queries]
+        unbound = dict(declared.unbound)
+        names = [*(q.name for q in declared.queries), *unbound]
         chosen = names if query is None else [n for n in names if n.lower() == query.lower()]
         if not names:
             raise InputError(
@@ -59,6 +60,9 @@ def explain(
         catalog = reconcile(declared.streams, declared.queries, None, stations=stations)
         told = []
         for name in chosen:
+            if name in unbound:
+                told.append(f"query {name}: its plan is known when Spark has started\n{unbound[name]}")
+                continue
             told.append(explain_query(catalog, name, sites=number))
             if checkpoint is not None and (plans := plans_of(checkpoint, name)) is not None:
                 told.append(plans)

@@ -42,10 +42,11 @@ def read_flow(path: Path) -> Flow:
 
 def check_sources(flow: Flow) -> None:
     """Refuse sources whose directory does not exist; the rest only Spark can tell."""
-    for stream in flow.streams:
-        if stream.source is not None and (path := _local_path(stream.source)) and not path.exists():
+    streams = [(f"stream {s.name!r}", s.source) for s in flow.streams]
+    for what, source in (*streams, *((f"table {t.name!r}", t.source) for t in flow.tables)):
+        if source is not None and (path := _local_path(source)) and not path.exists():
             raise ConfigError(
-                f"stream {stream.name!r} reads {stream.source.format} files from {str(path)!r}, which does "
+                f"{what} reads {source.format} files from {str(path)!r}, which does "
                 "not exist. Relative paths start in the directory in which anabranch was started; create it "
                 "if its files come later"
             )

@@ -102,7 +102,7 @@ def _run(
         from anabranch.spark.session import Session
 
         session = Session(spark, checkpoint, **({} if cluster.sites is None else {"sites": cluster.sites}))
-        session.load(flow)
+        flow = session.load(flow)
         with StopRequest() as stop, view:
             follow(session.start(listeners=[view], **trigger), stop)
             if stop.signal is not None:
@@ -137,7 +137,7 @@ def _trigger(*, available_now: bool, every: str | None) -> dict[str, Any]:
 
 def _check_options(flow: Flow, conf: dict[str, str], sites: int | None) -> None:
     """Refuse unknown or impossible settings before Spark starts."""
-    if not flow.queries:
+    if not flow.queries and not flow.unbound:
         raise InputError("the flow file has no query: add CREATE QUERY name INTO parquet 'path' AS SELECT …")
     ours = [(key, value) for key, value in conf.items() if key.startswith(CONF_PREFIX)]
     given = [] if sites is None else [("sites", str(sites))]

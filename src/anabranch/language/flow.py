@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from sqlglot import exp
 
 from anabranch.language.binding.binder import bind_select, plan_query
-from anabranch.language.binding.scope import check_name, is_substituted
-from anabranch.language.expressions.types import Refusal, type_name
+from anabranch.language.binding.scope import NotYetKnown, check_name
+from anabranch.language.ingest.bind_stream import bind_stream, bind_table
 from anabranch.language.syntax.dialect import parse_select, parse_statements
 from anabranch.language.syntax.source_text import SourceText
-from anabranch.language.syntax.statements import CreateQuery, CreateStream, SetOption
-from anabranch.plan.logical import Column, Connector, Flow, Query, Stream
+from anabranch.language.syntax.statements import CreateQuery, CreateStream, CreateTable, SetOption
+from anabranch.plan.logical import Column, Connector, Flow, Query, Stream, Table
+
+ColumnsOf = Callable[[Stream], tuple[Column, ...]]
+"""Tells the columns of a stream that a SELECT makes; only Spark can."""
 
 
-def parse_flow(text: str, *, path: str | None = None) -> Flow:
+def parse_flow(text: str, *, path: str | None = None, columns_of: ColumnsOf | None = None) -> Flow:
     """Read and check a flow file.
 
     Parameters
     ----------
     text
-        Statements `CREATE STREAM`, `CREATE QUERY` and `SET`, separated by semicolons.
+        Statements `CREATE STREAM`, `CREATE TABLE`, `CREATE QUERY` and `SET`, separated by semicolons.
     path
         Where the text came from, for messages.
+    columns_of
+        Tells the columns of streams with a SELECT. Without it they are told from the text as far as that
+        goes, and queries that need more are left `unbound`.
 
     Raises
     ------
@@ -42,27 +48,47 @@ def parse_flow(text: str, *, path: str | None = None) -> Flow:
     """
     source = SourceText(text, path)
     streams: dict[str, Stream] = {}
+    tables: dict[str, Table] = {}
     queries: dict[str, Query] = {}
+    unbound: dict[str, str] = {}
     settings: dict[str, str] = {}
     for statement in parse_statements(source):
         match statement:
             case CreateStream():
-                stream = _stream(statement, source)
-                _refuse_repetition(statement, streams, source)
+                stream = bind_stream(statement, source, columns_of)
+                _refuse_repetition(statement, {**streams, **tables}, source)
                 streams[stream.name.lower()] = stream
+            case CreateTable():
+                table = bind_table(statement, source)
+                _refuse_repetition(statement, {**streams, **tables}, source)
+                tables[table.name.lower()] = table
             case CreateQuery():
-                query = _query(statement, streams, source)
-                _refuse_repetition(statement, queries, source)
-                queries[query.name.lower()] = query
+                _refuse_repetition(statement, {**queries, **unbound}, source)
+                try:
+                    query = _query(statement, {**streams, **tables}, source)
+                except NotYetKnown as missing:
+                    if columns_of is not None:
+                        raise
+                    unbound[statement.name.name] = str(missing)
+                else:
+                    queries[query.name.lower()] = query
             case SetOption():
                 settings[statement.key] = statement.value
-    return Flow(tuple(streams.values()), tuple(queries.values()), tuple(settings.items()))
+    return Flow(
+        tuple(streams.values()),
+        tuple(queries.values()),
+        tuple(settings.items()),
+        tuple(unbound.items()),
+        tuple(tables.values()),
+        text,
+        path,
+    )
 
 
 def bind_query(
-    name: str, select_text: str, streams: Mapping[str, Stream], *, sink: Connector | None = None
+    name: str, select_text: str, streams: Mapping[str, Stream | Table], *, sink: Connector | None = None
 ) -> Query:
-    """Bind one SELECT against streams that already exist.
+    """Bind one SELECT against streams and tables that already exist.
 
     Examples
     --------
@@ -76,40 +102,7 @@ def bind_query(
         return plan_query(name, bind_select(select, streams, source), sink=sink, text=select_text)
 
 
-def _stream(statement: CreateStream, source: SourceText) -> Stream:
-    name = check_name(statement.name, "stream name", source)
-    columns: list[Column] = []
-    for identifier, kind in statement.columns:
-        try:
-            columns.append(Column(identifier.name, type_name(kind)))
-        except Refusal as refusal:
-            raise source.error(identifier, refusal.message, refusal.suggestion) from None
-        if is_substituted(identifier.name):
-            raise source.error(
-                identifier,
-                f"Spark would replace the ${{…}} in column {identifier.name!r}",
-                "rename the column",
-            )
-        if sum(column.name.lower() == identifier.name.lower() for column in columns) > 1:
-            raise source.error(
-                identifier, f"column {identifier.name!r} is declared twice", "rename one of them"
-            )
-    time = next((c for c in columns if c.name.lower() == statement.time.name.lower()), None)
-    if time is None:
-        names = ", ".join(column.name for column in columns)
-        raise source.error(
-            statement.time, f"unknown column {statement.time.name!r}", f"the columns are {names}"
-        )
-    if time.type != "timestamp":
-        raise source.error(
-            statement.time,
-            f"TIME needs a TIMESTAMP, and {time.name} is a {time.type}",
-            f"declare {time.name} TIMESTAMP",
-        )
-    return Stream(name, tuple(columns), time.name, statement.lateness_us, statement.source)
-
-
-def _query(statement: CreateQuery, streams: Mapping[str, Stream], source: SourceText) -> Query:
+def _query(statement: CreateQuery, streams: Mapping[str, Stream | Table], source: SourceText) -> Query:
     name = check_name(statement.name, "query name", source)
     with _not_too_deep(statement.select, source):
         bound = bind_select(statement.select, streams, source)
@@ -128,12 +121,20 @@ def _not_too_deep(select: exp.Expr, source: SourceText) -> Iterator[None]:
             "an expression of this query is nested too deeply",
             "use fewer operators in a row (IN instead of many =), or compute parts where the stream is read",
         ) from None
+    except LookupError as error:
+        raise source.error_at_keyword(
+            select,
+            "SELECT",
+            f"an expression of this query cannot be computed over two streams: {error}",
+            "compute it of each stream, and compare or concatenate the results",
+        ) from error
 
 
 def _refuse_repetition(
-    statement: CreateStream | CreateQuery, known: Mapping[str, object], source: SourceText
+    statement: CreateStream | CreateTable | CreateQuery, known: Mapping[str, object], source: SourceText
 ) -> None:
     name = statement.name.name
     if name.lower() in known:
-        what = "stream" if isinstance(statement, CreateStream) else "query"
+        kinds = {CreateStream: "stream", CreateTable: "table", CreateQuery: "query"}
+        what = kinds[type(statement)]
         raise source.error(statement.name, f"{what} {name!r} is declared twice", f"call it {name}_2")

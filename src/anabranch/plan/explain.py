@@ -21,6 +21,9 @@ def explain(layout: Layout, routed: RoutedQuery, plan: LocalPlan, *, sites: int)
         kept = "" if alone else f", kept in state {state}"
         window = "" if alone and windowed else f" {_window(ref, query.grouping)}"
         lines.append(f"  {ref.alias}: {ref.stream}{window}{kept}")
+        for join in ref.tables:
+            keys = " and ".join(f"{mine} = {theirs}" for theirs, mine in join.keys)
+            lines.append(f"     meets table {join.table} at ingest: {keys}")
         if ref.filter:
             lines.append(f"     filtered at ingest: {ref.filter}")
     for number, key_class in enumerate(query.classes):

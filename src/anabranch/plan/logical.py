@@ -38,6 +38,47 @@ class Connector:
 
 
 @dataclass(frozen=True, slots=True)
+class Explosion:
+    """A function that makes rows of one row: explode, posexplode or inline of an array or map."""
+
+    function: str
+    argument: str
+    """Spark SQL."""
+    names: tuple[str, ...]
+    """Its columns."""
+    outer: bool
+    """Whether a row without elements is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestSelect:
+    """What Spark makes of a source's rows before they are a stream's, in this order."""
+
+    computed: tuple[tuple[str, str], ...]
+    """Columns in between, by name: structs whose fields are all selected."""
+    before: tuple[Explosion, ...]
+    """LATERAL VIEW: `where` sees its columns."""
+    where: str | None
+    after: tuple[Explosion, ...]
+    """Of the SELECT list."""
+    items: tuple[str, ...]
+    """The SELECT list, Spark SQL."""
+    starts: tuple[int, ...]
+    """Where each item begins in the user's text, for messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """From what a source brings to the columns of a stream, in Spark."""
+
+    declared: tuple[Column, ...]
+    """Columns that the source is read with, or that its bytes hold."""
+    payload: Connector | None = None
+    """Format of the bytes in the source's column `value`, with options."""
+    select: IngestSelect | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Stream:
     """A named source of timed rows."""
 
@@ -47,6 +88,38 @@ class Stream:
     lateness_us: int = 0
     source: Connector | None = None
     """None when the rows come from a DataFrame handed over in Python."""
+    prepared: Preparation | None = None
+    """How its columns are made of the source's; None when they are those of the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows without a time that streams are joined with where they arrive."""
+
+    name: str
+    columns: tuple[Column, ...]
+    source: Connector | None = None
+    """None when it is a DataFrame handed over in Python."""
+    refresh_us: int | None = None
+    """How often it is looked at anew while a run goes on; None for at its start only."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableJoin:
+    """A table whose rows a stream's rows meet where they arrive.
+
+    Its columns are then columns of the stream, called `<id>.<column>`, and the column `<id>` says whether
+    there was a row to meet.
+    """
+
+    id: str
+    table: str
+    keys: tuple[tuple[str, str], ...]
+    """What must be equal: Spark SQL over the table, and over the stream."""
+
+    def is_in(self, condition: str | None) -> bool:
+        """Whether a filter asks for a row of the table."""
+        return f"`{self.id}`" in (condition or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +145,8 @@ class Ref:
     filter: str | None
     """Spark SQL over the stream's columns: the WHERE conjuncts that concern this reference alone."""
     fields: tuple[Field, ...]
+    tables: tuple[TableJoin, ...] = ()
+    """Tables that its rows meet, in the order in which they do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +346,12 @@ class Flow:
     streams: tuple[Stream, ...]
     queries: tuple[Query, ...]
     settings: tuple[tuple[str, str], ...]
+    unbound: tuple[tuple[str, str], ...] = ()
+    """Queries over columns whose types only Spark can tell, by name, with what is missing."""
+    tables: tuple[Table, ...] = ()
+    text: str = ""
+    """The file as written, from which it is bound again when Spark has told."""
+    path: str | None = None
 
 
 def column_name(alias: str, index: int) -> str:

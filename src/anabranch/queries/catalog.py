@@ -22,6 +22,7 @@ from anabranch.plan.logical import (
     Grouping,
     Query,
     Stream,
+    TableJoin,
     column_name,
 )
 from anabranch.plan.tree import Plan, default_plan, parse_plan
@@ -50,6 +51,15 @@ class Catalog:
     """Queries that came while a session ran: the next one takes them up by itself."""
     content: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What the next session will compare itself with; it stays when queries emit or fail."""
+
+    @property
+    def table_joins(self) -> dict[str, list[TableJoin]]:
+        """By stream, the tables that its rows meet, in an order in which they can."""
+        found: dict[str, dict[TableJoin, None]] = {}
+        for query in self.queries:
+            for ref in query.refs:
+                found.setdefault(ref.stream, {}).update(dict.fromkeys(ref.tables))
+        return {stream: list(joins) for stream, joins in found.items() if joins}
 
     @property
     def sources(self) -> list[str]:

@@ -20,7 +20,8 @@ from anabranch.exchange.router import COPY, FIRST, Case, Router, WireNames
 from anabranch.exchange.slot_map import SlotMap
 from anabranch.plan.inputs import HASH, TIME, Input, Layout
 from anabranch.plan.logical import Field, Stream
-from anabranch.spark.malformed import RAW, reason
+from anabranch.spark.joined_table import JoinedTable
+from anabranch.spark.malformed import LETTER
 
 TIME_TYPES = ("timestamp", "timestamp_ntz", "bigint")
 """Types of a stream's time column; a number counts microseconds since 1970, UTC."""
@@ -32,13 +33,23 @@ _NAMES = WireNames(TAG, HASH, TIME)
 
 
 def ingest(
-    layout: Layout, wire: Wire, streams: Sequence[Stream], frames: Mapping[str, DataFrame]
+    layout: Layout,
+    wire: Wire,
+    streams: Sequence[Stream],
+    frames: Mapping[str, DataFrame],
+    tables: Mapping[str, Sequence[JoinedTable]] | None = None,
 ) -> DataFrame:
-    """Union of all streams as wire rows."""
+    """Union of all streams as wire rows.
+
+    Parameters
+    ----------
+    tables
+        By stream, the tables that its rows meet.
+    """
     used = [(i, s) for i, s in enumerate(streams) if any(inp.stream == s.name for inp in layout.inputs)]
     return reduce(
         DataFrame.unionAll,
-        [_ingest_stream(i, s, frames[s.name], layout, wire) for i, s in used],
+        [_ingest_stream(i, s, frames[s.name], layout, wire, (tables or {}).get(s.name, ())) for i, s in used],
     )
 
 
@@ -84,35 +95,54 @@ def _copied(rows: DataFrame, cases: Sequence[Case]) -> DataFrame:
     ).drop(_COPY, _PARTITION)
 
 
-def _ingest_stream(index: int, stream: Stream, frame: DataFrame, layout: Layout, wire: Wire) -> DataFrame:
+def _ingest_stream(
+    index: int,
+    stream: Stream,
+    frame: DataFrame,
+    layout: Layout,
+    wire: Wire,
+    tables: Sequence[JoinedTable] = (),
+) -> DataFrame:
+    columns = frame.columns
+    for table in tables:
+        frame = table.joined_with(frame)
     inputs = fullest_first([i for i in layout.inputs if i.stream == stream.name and i.is_sent], wire)
     time = _micros(stream)
-    if RAW in frame.columns:  # nothing in a malformed row is to be relied on
-        time = f"IF({_quote(RAW)} IS NULL, {time}, NULL)"
+    if LETTER in frame.columns:  # nothing in a malformed row is to be relied on
+        time = f"IF({_quote(LETTER)} IS NULL, {time}, NULL)"
     timed = frame.selectExpr("*", f"{time} AS {_TIME}")
-    if len(inputs) == 1:
+    if len(inputs) == 1 and not tables:
         tagged = timed.selectExpr("*", *_choose(index, inputs[0], _wire_row(inputs[0], wire, first="TRUE")))
     else:
         # In columns of their own, so that each test is there once, however many copies ask for it.
-        tests = ", ".join(_wanted(source) for source in inputs)
+        tests = ", ".join(_wanted(source, tables) for source in inputs)
         wanted = timed.selectExpr("*", f"IF({_VALID_TIME}, array({tests}), NULL) AS {_WANTED}")
-        first = wanted.selectExpr("*", f"array_position({_WANTED}, TRUE) AS {_FIRST}")
+        first = wanted.selectExpr("*", f"{_first_wanted(tables)} AS {_FIRST}")
+        if tables:  # a row stands for itself once, however many rows of a table it meets
+            first = first.where(f"{_is_itself(tables)} OR coalesce(array_contains({_WANTED}, TRUE), FALSE)")
         tagged = first.selectExpr("*", f"inline({_copies(index, inputs, wire)})")
     names = [TAG, TIME, HASH, *(name for name, _ in wire.lanes)]
-    columns = [f"{_quote('__' + name)} AS {_quote(name)}" for name in names]
-    dead = f"CASE WHEN NOT {_VALID_TIME} THEN {_letter(stream, frame.columns)} END AS {DEAD}"
-    return tagged.selectExpr(*columns, dead)
+    lanes = [f"{_quote('__' + name)} AS {_quote(name)}" for name in names]
+    dead = f"CASE WHEN NOT {_VALID_TIME} THEN {_letter(columns)} END AS {DEAD}"
+    return tagged.selectExpr(*lanes, dead)
 
 
-def _letter(stream: Stream, columns: Sequence[str]) -> str:
+def _is_itself(tables: Sequence[JoinedTable]) -> str:
+    """Whether a row is the first of those that meeting tables makes of it."""
+    return " AND ".join(table.is_first for table in tables)
+
+
+def _first_wanted(tables: Sequence[JoinedTable]) -> str:
+    """The first input that wants a row, 0 for none, -1 for a row that stands for itself elsewhere."""
+    position = f"array_position({_WANTED}, TRUE)"
+    return f"IF({_is_itself(tables)}, {position}, -1)" if tables else position
+
+
+def _letter(columns: Sequence[str]) -> str:
     """Why a row is dead, and behind a line's end the row: its columns as JSON, or its text as it came."""
-    declared = [c for c in columns if c != RAW]
+    declared = [c for c in columns if c != LETTER]
     row = f"concat('{NO_TIME}', chr(10), to_json(struct({', '.join(map(_quote, declared))})))"
-    if RAW not in columns:
-        return row
-    assert stream.source is not None
-    text = f"concat({reason(stream.source, declared)}, chr(10), {_quote(RAW)})"
-    return f"IF({_quote(RAW)} IS NULL, {row}, {text})"
+    return f"coalesce({_quote(LETTER)}, {row})" if LETTER in columns else row
 
 
 def _choose(index: int, source: Input, row: dict[str, str]) -> list[str]:
@@ -162,13 +192,17 @@ def _struct(row: Mapping[str, str]) -> str:
 _VALID_TIME = f"({_TIME} IS NOT NULL AND {_TIME} >= 0 AND {_TIME} < {MAX_TIME_US})"
 
 
-def _wanted(source: Input) -> str:
-    """Whether an input wants a row: it passes the filter, and no routing key is NULL."""
+def _wanted(source: Input, tables: Sequence[JoinedTable] = ()) -> str:
+    """Whether an input wants a row: it passes the filter, and no routing key is NULL.
+
+    Of the rows that meeting a table makes of one, an input that does not ask for the table wants the first.
+    """
+    others = [table.is_first for table in tables if not table.join.is_in(source.filter)]
     tests = [f"coalesce({source.filter}, FALSE)"] if source.filter else []
     if not source.route.null_safe:
         needed = dict.fromkeys((*source.route.keys, *source.route.required))
         tests += [f"{_key(f)} IS NOT NULL" for f in needed]
-    return f"({' AND '.join(tests) or 'TRUE'})"
+    return f"({' AND '.join([*others, *tests]) or 'TRUE'})"
 
 
 def _routing_hash(source: Input) -> str:

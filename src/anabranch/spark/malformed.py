@@ -14,12 +14,14 @@ A field that is missing in a JSON object, and nothing between two commas, are NU
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from anabranch.plan.logical import Connector, Stream
+from anabranch.plan.logical import Stream
 
 RAW = "__anabranch_raw"
 """Column with the text of a malformed record; NULL in all others."""
+LETTER = "__anabranch_letter"
+"""Column with the reason and the text of a malformed row, a line's end between them; NULL in all others."""
 NAMED = ("json", "csv")
 """Formats whose readers tell."""
 OPTION = "columnNameOfCorruptRecord"
@@ -32,18 +34,30 @@ def keeps_raw(stream: Stream) -> bool:
     if stream.source is None or stream.source.format.lower() not in NAMED:
         return False
     options = {key.lower(): value.lower() for key, value in stream.source.options}
-    declared = {column.name.lower() for column in stream.columns}
+    columns = stream.columns if stream.prepared is None else stream.prepared.declared
+    declared = {column.name.lower() for column in columns}
     permissive = options.get("mode", "permissive") == "permissive"
     return permissive and OPTION.lower() not in options and _OWN not in declared
 
 
-def reason(source: Connector, columns: Sequence[str]) -> str:
-    """Spark SQL that says why a record is malformed, in a row where `RAW` is not NULL."""
-    nulls = ", ".join(f"IF(`{c}` IS NULL, '{c}', NULL)" for c in columns if not set("'\\`") & set(c))
-    kind, lost, other = source.format.lower(), f"array_compact(array({nulls}))", "more values than columns"
+def letter(kind: str, columns: Mapping[str, str], *, raw: str) -> str:
+    """Spark SQL of a malformed record's reason and text, NULL for a record that could be read.
+
+    Parameters
+    ----------
+    columns
+        Spark SQL of what was read, by the column's name.
+    raw
+        Spark SQL of the record's text, NULL unless it is malformed.
+    """
+    nulls = ", ".join(
+        f"IF({sql} IS NULL, '{c}', NULL)" for c, sql in columns.items() if not set("'\\`") & set(c)
+    )
+    lost, other = f"array_compact(array({nulls}))", "more values than columns"
     if kind == "json":
         # The record's fields as text: those that are there, and are NULL after reading, were not readable.
-        lost = f"array_intersect({lost}, map_keys(from_json(`{RAW}`, 'map<string,string>')))"
+        lost = f"array_intersect({lost}, map_keys(from_json({raw}, 'map<string,string>')))"
         other = "no JSON object"
     why = f"nullif(array_join({lost}, ', '), '') || ' cannot be read as declared'"
-    return f"concat('malformed {kind}: ', coalesce({why}, '{other}'))"
+    reason = f"concat('malformed {kind}: ', coalesce({why}, '{other}'))"
+    return f"IF({raw} IS NULL, NULL, concat({reason}, chr(10), {raw}))"

@@ -21,8 +21,8 @@ from anabranch.engine.sinks.local_path import local_path
 from anabranch.engine.sinks.sink import Sink
 from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
 from anabranch.errors import ConfigError
-from anabranch.language.flow import bind_query
-from anabranch.plan.logical import Connector, Flow, Query, Stream
+from anabranch.language.flow import bind_query, parse_flow
+from anabranch.plan.logical import Column, Connector, Flow, Query, Stream, Table
 from anabranch.queries.catalog import Catalog, explain_query, reconcile
 from anabranch.queries.changes import queries_at_start
 from anabranch.spark.checkpoint import SPARK_CHECKPOINT, check_spark_checkpoint, spark_position
@@ -35,9 +35,12 @@ from anabranch.spark.ingest import ingest
 from anabranch.spark.interrupt import await_interrupt
 from anabranch.spark.kafka.broker_watch import watch_over
 from anabranch.spark.live_queries import LiveQueries, sinks_at_start
+from anabranch.spark.malformed import LETTER
+from anabranch.spark.prepared import same_everywhere
 from anabranch.spark.run import Run
 from anabranch.spark.run_driver import RunDriver
-from anabranch.spark.sources import check_sources, open_sources, source_names
+from anabranch.spark.sources import check_sources, open_sources, source_names, stream_frame
+from anabranch.spark.table_reader import TableReader, table_source
 from anabranch.spark.warm_workers import warm_workers
 from anabranch.state import PosixStorage, newest
 from anabranch.state.fence import Fence, acquire
@@ -73,6 +76,8 @@ class Session:
         self._given = {name: str(value) for name, value in settings.items()}
         self._streams: dict[str, Stream] = {}
         self._frames: dict[str, DataFrame] = {}
+        self._tables: dict[str, Table] = {}
+        self._table_frames: dict[str, DataFrame] = {}
         self._queries: dict[str, Query] = {}
         self._sinks: dict[str, Sink] = {}
         self._set: list[tuple[str, str]] = []
@@ -130,6 +135,39 @@ class Session:
         self._streams[name] = Stream(name, columns, time, lateness_us(lateness))
         self._frames[name] = frame
 
+    def table(
+        self,
+        name: str,
+        source: DataFrame | str | os.PathLike[str],
+        *,
+        refresh: str | timedelta | None = None,
+    ) -> None:
+        """Register a table: rows without a time that streams are joined with where they arrive.
+
+        Parameters
+        ----------
+        source
+            A DataFrame that is no stream, or the path of parquet files.
+        refresh
+            How often it is read anew while a run goes on, if it has changed: `"1 minute"`, or a timedelta.
+            Without it, it is read when a run starts.
+
+        Examples
+        --------
+        ::
+
+            session.table("customers", "data/customers", refresh="1 minute")
+        """
+        self._refuse_while_running("table")
+        if name in self._tables or name in self._streams:
+            raise ConfigError(_taken("table or stream", name))
+        frame, connector = table_source(self.spark, name, source)
+        columns = tuple(Column(f.name, f.dataType.simpleString()) for f in frame.schema.fields)
+        every = None if refresh is None else lateness_us(refresh)
+        self._tables[name] = Table(name, columns, connector, every)
+        if connector is None:
+            self._table_frames[name] = frame
+
     def query(self, name: str, select: str, sink: AnySink, *, replace: bool = False) -> None:
         """Register a continuous query.
 
@@ -151,17 +189,22 @@ class Session:
         if name in self._queries and not replace:
             raise ConfigError(_taken("query", name))
         connector = sink if isinstance(sink, Connector) else None
-        query = bind_query(name, select, self._streams, sink=connector)
+        query = bind_query(name, select, {**self._streams, **self._tables}, sink=connector)
         self._sinks[name] = as_sink(self.spark, name, sink)
         self._queries[name] = query
 
-    def load(self, flow: Flow | str | os.PathLike[str]) -> None:
+    def load(self, flow: Flow | str | os.PathLike[str]) -> Flow:
         """Register everything a flow file declares, or, if something is wrong with it, nothing.
 
         Parameters
         ----------
         flow
             The path of the file, or what `ab.parse_flow` made of its text.
+
+        Returns
+        -------
+        Flow
+            What was registered, with the columns that Spark told of every SELECT at ingest.
 
         Examples
         --------
@@ -171,8 +214,11 @@ class Session:
         """
         self._refuse_while_running("load")
         flow = flow if isinstance(flow, Flow) else read_flow(flow)
+        if any(stream.prepared is not None for stream in flow.streams):
+            flow = self._bound_by_spark(flow)
         for kind, known, new in (
             ("stream", set(self._streams), flow.streams),
+            ("table", set(self._tables), flow.tables),
             ("query", set(self._queries), flow.queries),
         ):
             if taken := [declared.name for declared in new if declared.name in known]:
@@ -180,8 +226,19 @@ class Session:
         sinks = {q.name: as_sink(self.spark, q.name, q.sink) for q in flow.queries}
         self._set += flow.settings
         self._streams |= {stream.name: stream for stream in flow.streams}
+        self._tables |= {table.name: table for table in flow.tables}
         self._queries |= {query.name: query for query in flow.queries}
         self._sinks |= sinks
+        return flow
+
+    def _bound_by_spark(self, flow: Flow) -> Flow:
+        """The same flow with the columns that Spark tells of every SELECT at ingest."""
+
+        def columns_of(stream: Stream) -> tuple[Column, ...]:
+            fields = stream_frame(self.spark, stream).schema.fields
+            return tuple(Column(f.name, f.dataType.simpleString()) for f in fields if f.name != LETTER)
+
+        return parse_flow(flow.text, path=flow.path, columns_of=columns_of)
 
     def drop(self, name: str) -> None:
         """Forget a query, or a stream that no query reads."""
@@ -248,12 +305,16 @@ class Session:
                 check_sources(catalog, manifest.catalog if manifest else {})
                 told = (JsonLog(storage), *listeners)
                 watch.start(told, batch=manifest.batch if manifest else -1)
-                loop = self._loop(catalog, settings, storage, fence, sinks)
+                tables = TableReader(
+                    self.spark, storage, self.checkpoint, self._joined_tables(catalog), self._table_frames
+                )
+                tables.offer()
+                loop = self._loop(catalog, settings, storage, fence, sinks, tables)
                 driver = RunDriver(loop, fence, listeners=told, watch=watch)
                 live = LiveQueries(self.spark, loop, dict(self._streams))
                 self._run = Run(driver, live)
                 driver.read_mail = live.read_mail
-                self._begin(driver, frames, settings, queryName, trigger)
+                self._begin(driver, frames, settings, queryName, trigger, tables)
                 return self._run
             except BaseException as error:
                 watch.stop()
@@ -262,6 +323,11 @@ class Session:
                     raise explain_failure(error) from error
                 raise
 
+    def _joined_tables(self, catalog: Catalog) -> list[Table]:
+        """The tables that some query reads."""
+        names = {join.table for joins in catalog.table_joins.values() for join in joins}
+        return [table for table in self._tables.values() if table.name in names]
+
     def _loop(
         self,
         catalog: Catalog,
@@ -269,6 +335,7 @@ class Session:
         storage: PosixStorage,
         fence: Fence,
         sinks: Mapping[str, Sink],
+        tables: TableReader,
     ) -> BatchLoop:
         self._rows: list[DataFrame] = []
         return BatchLoop(
@@ -280,6 +347,7 @@ class Session:
             execute=lambda task: execute_on_spark(self._rows[0], task),
             cores=self.spark.sparkContext.defaultParallelism,
             decider=self.decider,
+            tables=tables.in_use,
         )
 
     def _begin(
@@ -289,6 +357,7 @@ class Session:
         settings: Settings,
         name: str | None,
         trigger: Mapping[str, Any],
+        tables: TableReader,
     ) -> None:
         """Start Spark's streaming query, and let the driver watch over it."""
         loop, empty_files = driver.loop, EmptyFiles(self.checkpoint)
@@ -300,6 +369,7 @@ class Session:
                 rows.sparkSession.conf.set(key, value)
             offsets, source_id = spark_position(self.checkpoint, batch)
             self._warm_up.wait()
+            changes = tables.note(batch)
             driver.process(
                 batch,
                 offsets=offsets,
@@ -307,7 +377,7 @@ class Session:
                 ready=lambda: self._hand_over(rows),
                 stopped=lambda: await_interrupt(rows),
             )
-            driver.note(empty_files.events(batch))
+            driver.note([*changes, *empty_files.events(batch)])
 
         def without_rows() -> None:
             self._hand_over(_no_rows(self.spark, wired[0], batch_conf(loop.wire)))
@@ -323,7 +393,9 @@ class Session:
             return loop.step()
 
         def launch() -> StreamingQuery:
-            wired[:] = [ingest(loop.layout, loop.wire, loop.catalog.streams, frames)]
+            with same_everywhere(self.spark):
+                met = tables.joined(loop.catalog.table_joins)
+                wired[:] = [ingest(loop.layout, loop.wire, loop.catalog.streams, frames, met)]
             writer = (
                 wired[0]
                 .writeStream.foreachBatch(process)
@@ -333,6 +405,7 @@ class Session:
             with source_names(self.spark, loop.catalog.streams), conf_set(self.spark, cheap_logs(self.spark)):
                 query = (writer.trigger(**trigger) if trigger else writer).start()
                 await_sources(query)
+            tables.watch(lambda: query.isActive)
             return query
 
         if trigger.get("availableNow") or trigger.get("once"):

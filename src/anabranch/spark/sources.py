@@ -22,7 +22,9 @@ from anabranch.plan.logical import Stream
 from anabranch.queries.catalog import Catalog
 from anabranch.spark.conf import conf_set
 from anabranch.spark.kafka.connector import connector_missing, is_kafka, lacks_connector
-from anabranch.spark.malformed import OPTION, RAW, keeps_raw
+from anabranch.spark.malformed import LETTER, OPTION, RAW, keeps_raw, letter
+from anabranch.spark.prepared import prepare
+from anabranch.spark.spark_reason import spark_reason
 
 FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
 """Formats that are told which columns to read; other sources have columns of their own."""
@@ -45,7 +47,9 @@ def open_sources(
     spark: SparkSession, streams: Sequence[Stream], given: Mapping[str, DataFrame], *, by_name: bool
 ) -> dict[str, DataFrame]:
     """DataFrames of all streams: those given, and those of a flow file opened now."""
-    return {s.name: given[s.name] if s.name in given else _open(spark, s, by_name=by_name) for s in streams}
+    return {
+        s.name: given[s.name] if s.name in given else stream_frame(spark, s, by_name=by_name) for s in streams
+    }
 
 
 def check_sources(catalog: Catalog, remembered: Mapping[str, Any]) -> None:
@@ -72,27 +76,37 @@ def check_sources(catalog: Catalog, remembered: Mapping[str, Any]) -> None:
         )
 
 
+def stream_frame(spark: SparkSession, stream: Stream, *, by_name: bool = False) -> DataFrame:
+    """The rows of a stream of a flow file: its source, and what is made of it."""
+    frame = _open(spark, stream, by_name=by_name)
+    if stream.prepared is None and stream.source is not None and stream.source.format.lower() not in FILES:
+        _check_columns(stream, frame)
+    return prepare(stream, frame)
+
+
 def _open(spark: SparkSession, stream: Stream, *, by_name: bool) -> DataFrame:
     assert stream.source is not None
     reader = spark.readStream.format(stream.source.format).options(**dict(stream.source.options))
     if by_name:
         reader = reader.name(source_name(stream.name))
+    prepared = stream.prepared
+    declared = stream.columns if prepared is None else () if prepared.payload else prepared.declared
+    kind = stream.source.format.lower()
     try:
-        if stream.source.format.lower() in FILES:
-            schema = ", ".join(f"`{c.name}` {c.type}" for c in stream.columns)
-            if keeps_raw(stream):
-                reader, schema = reader.option(OPTION, RAW), f"{schema}, `{RAW}` string"
-            return reader.schema(schema).load(stream.source.path)
-        if is_kafka(stream.source.format) and stream.source.path:
-            frame = reader.option("subscribe", stream.source.path).load()
-        else:
-            frame = reader.load(stream.source.path)
+        if kind in FILES and declared:
+            schema = ", ".join(f"`{c.name}` {c.type}" for c in declared)
+            if not keeps_raw(stream):
+                return reader.schema(schema).load(stream.source.path)
+            reader = reader.option(OPTION, RAW).schema(f"{schema}, `{RAW}` string")
+            names = {c.name: f"`{c.name}`" for c in declared}
+            dead = letter(kind, names, raw=f"`{RAW}`")
+            return reader.load(stream.source.path).selectExpr(*names.values(), f"{dead} AS `{LETTER}`")
+        topic = stream.source.path if is_kafka(kind) else None
+        return reader.load(stream.source.path) if topic is None else reader.option("subscribe", topic).load()
     except (PySparkException, Py4JError) as error:
-        if is_kafka(stream.source.format) and lacks_connector(error):
+        if is_kafka(kind) and lacks_connector(error):
             raise ConfigError(connector_missing(f"stream {stream.name!r}")) from error
-        raise ConfigError(f"stream {stream.name!r} cannot be opened: {_reason(error)}") from error
-    _check_columns(stream, frame)
-    return frame
+        raise ConfigError(f"stream {stream.name!r} cannot be opened: {spark_reason(error)}") from error
 
 
 def _check_columns(stream: Stream, frame: DataFrame) -> None:
@@ -103,7 +117,7 @@ def _check_columns(stream: Stream, frame: DataFrame) -> None:
         columns = ", ".join(f"{name} {type_}" for name, type_ in found.items())
         raise ConfigError(
             f"stream {stream.name!r}: a {stream.source.format} source has the columns {columns}: declare "
-            "these, or make them into others in Python and give the DataFrame to session.stream"
+            "these, or make them into others with FORMAT, or with CREATE STREAM … AS SELECT"
         )
 
 
@@ -114,12 +128,6 @@ def source_name(stream: str) -> str:
     ('stream_orders', 'stream_gr_f6__df_e')
     """
     return "stream_" + re.sub(r"[^A-Za-z0-9]", lambda c: "_" if c[0] == "_" else f"_{ord(c[0]):x}_", stream)
-
-
-def _reason(error: Exception) -> str:
-    """The line with Spark's error class, or the first one."""
-    found = re.search(r"\[[A-Z][A-Z_.]+\] ([^\n]+?)(?: SQLSTATE|\n|$)", str(error))
-    return found[1] if found else str(error).splitlines()[0]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -113,6 +113,8 @@ class Manifest:
     results, dead_letters
         Files staged in this step. Both are published by linking: a staged file is removed
         when no retained manifest names it.
+    tables
+        By static table, the version that the batch has used, as JSON.
     mail
         Names of the letters that this step has carried out, each with its answer (`engine.step.mailbox`).
     committed_at
@@ -139,6 +141,7 @@ class Manifest:
     dead_letters: tuple[ResultFile, ...] = ()
     controller: Mapping[str, Any] = field(default_factory=dict)
     mail: tuple[tuple[str, str], ...] = ()
+    tables: Mapping[str, Any] = field(default_factory=dict)
     version: int = VERSION
     lists: tuple[BlockList, ...] = ()
     catalog_file: SideFile | None = None

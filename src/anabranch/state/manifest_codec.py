@@ -64,6 +64,7 @@ def encode(manifest: Manifest) -> bytes:
         "catalog_file": _file_row(manifest.catalog_file),
         "controller": manifest.controller,
         "mail": manifest.mail,
+        "tables": manifest.tables,
     }
     text = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     body = b'",' + text[1:].encode("ascii") + b"\n"
@@ -156,7 +157,10 @@ def _refuse(file: SideFile) -> Any:
 
 
 def _manifest(content: dict[str, Any], read_file: ReadFile, read_list: ReadList) -> Manifest:
-    given = {name: content.pop(name) for name in ("version", *_SCALARS, "catalog", "controller", "tracks")}
+    given = {
+        name: content.pop(name)
+        for name in ("version", *_SCALARS, "catalog", "controller", "tracks", "tables")
+    }
     catalog_file, results_file = (_file(content.pop(f"{name}_file")) for name in ("catalog", "results"))
     queries = _items(_query, content.pop("queries"))
     if catalog_file is not None:

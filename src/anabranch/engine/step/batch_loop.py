@@ -97,6 +97,8 @@ class BatchLoop:
         Tells when a parallel track ends; experiments take the paper's rule (`LemmaPurge`).
     decider
         Decides what changes between two steps.
+    tables
+        By static table, the version that the batch under way uses: whoever reads them keeps it up to date.
     """
 
     def __init__(
@@ -112,11 +114,13 @@ class BatchLoop:
         clock: Callable[[], float] = time.time,
         is_over: IsOver = is_over,
         decider: Decider | None = None,
+        tables: Mapping[str, Any] | None = None,
     ) -> None:
         self._storage = storage
         self._fence = fence
         self._sinks = dict(sinks)
         self._execute = execute
+        self._tables: Mapping[str, Any] = {} if tables is None else tables
         self._cores = cores
         self._clock = clock
         self._started_s = self._began_s = clock()
@@ -437,6 +441,7 @@ class BatchLoop:
             sites=decisions.partition_map.sites,
             tracks=decisions.tracks.beside(self._prepared.compiled.defaults).to_json(),
             queries=catalog.states,
+            tables=dict(self._tables),
             catalog=content,
             catalog_file=file,
             results=results,

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from anabranch.language.binding.bands import band_of, distance_of
+from anabranch.language.binding.bound_select import BoundSelect
 from anabranch.language.binding.group_window import read_window
-from anabranch.language.binding.grouping import BoundGrouping, bind_grouping, plan_grouping
+from anabranch.language.binding.grouping import bind_grouping, plan_grouping
 from anabranch.language.binding.joined_grouping import plan_joined_grouping
 from anabranch.language.binding.predicates import key_classes, split_predicates
 from anabranch.language.binding.resolve import resolve
 from anabranch.language.binding.scope import Reference, Scope, read_from
+from anabranch.language.binding.tables import attach_tables
 from anabranch.language.expressions.expression import (
     AggregateValue,
     ColumnValue,
@@ -25,7 +27,18 @@ from anabranch.language.expressions.expression import (
 from anabranch.language.expressions.operators import condition
 from anabranch.language.expressions.types import INTERVAL, VOID, Refusal, physical_type
 from anabranch.language.syntax.source_text import SourceText
-from anabranch.plan.logical import Connector, Field, Output, Query, Ref, Residual, Stream, column_name
+from anabranch.plan.logical import (
+    Connector,
+    Field,
+    Output,
+    Query,
+    Ref,
+    Residual,
+    Stream,
+    Table,
+    TableJoin,
+    column_name,
+)
 
 _ONE_PLAIN_SELECT = "write one plain SELECT … FROM … WHERE"
 _PARTS = ("expressions", "from_", "joins", "where", "group", "having", "distinct")
@@ -45,17 +58,7 @@ _CLAUSES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class BoundSelect:
-    """A SELECT with every name and type resolved, before it is taken apart."""
-
-    scope: Scope
-    conditions: tuple[Expression, ...]
-    outputs: tuple[tuple[str, Expression], ...]
-    grouping: BoundGrouping | None = None
-
-
-def bind_select(node: exp.Expr, streams: Mapping[str, Stream], source: SourceText) -> BoundSelect:
+def bind_select(node: exp.Expr, streams: Mapping[str, Stream | Table], source: SourceText) -> BoundSelect:
     """Resolve a SELECT against the streams it may use."""
     select = _plain_select(node, source)
     scope, joined_on = read_from(select, streams, source)
@@ -73,6 +76,7 @@ def bind_select(node: exp.Expr, streams: Mapping[str, Stream], source: SourceTex
 
 def plan_query(name: str, bound: BoundSelect, *, sink: Connector | None, text: str) -> Query:
     """Take a bound SELECT apart into filters, keys, residuals and fields."""
+    bound, tables = attach_tables(bound)
     references = bound.scope.references
     aliases = [reference.alias for reference in references]
     predicates = split_predicates(bound.conditions, aliases)
@@ -104,7 +108,7 @@ def plan_query(name: str, bound: BoundSelect, *, sink: Connector | None, text: s
         )
     else:
         outputs = tuple(_output(name, value, fields, aliases) for name, value in bound.outputs)
-    refs = tuple(_ref(r, predicates.filters[r.alias], fields) for r in references)
+    refs = tuple(_ref(r, predicates.filters[r.alias], fields, tables.get(r.alias, ())) for r in references)
     return Query(name, refs, key_classes(predicates), residuals, outputs, sink, text, grouping)
 
 
@@ -202,7 +206,9 @@ def _output(name: str, value: Expression, fields: _Fields, aliases: list[str]) -
     return Output(name, value.type, duckdb_sql(value, fields.place), None)
 
 
-def _ref(reference: Reference, filters: list[Expression], fields: _Fields) -> Ref:
+def _ref(
+    reference: Reference, filters: list[Expression], fields: _Fields, tables: tuple[TableJoin, ...]
+) -> Ref:
     sql = " AND ".join(spark_sql(conjunct) for conjunct in filters)
     return Ref(
         alias=reference.alias,
@@ -210,4 +216,5 @@ def _ref(reference: Reference, filters: list[Expression], fields: _Fields) -> Re
         window_us=reference.window_us,
         filter=sql or None,
         fields=tuple(fields.by_alias[reference.alias]),
+        tables=tables,
     )

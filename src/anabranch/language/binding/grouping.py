@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -13,11 +13,12 @@ from anabranch.language.binding.scope import Scope
 from anabranch.language.expressions.expression import (
     AggregateValue,
     Call,
-    Cast,
     ColumnValue,
     Constant,
     Expression,
+    aggregates_in,
     duckdb_sql,
+    is_spark_only,
     spark_sql,
 )
 from anabranch.language.expressions.operators import coerce, condition
@@ -112,17 +113,6 @@ def plan_grouping(
     return grouping, tuple(Output(n, v.type, duckdb_sql(v, place), where(v)) for n, v in outputs)
 
 
-def aggregates_in(value: Expression) -> Iterator[AggregateValue]:
-    """The aggregates that an expression is computed from."""
-    if isinstance(value, AggregateValue):
-        yield value
-    elif isinstance(value, Cast):
-        yield from aggregates_in(value.value)
-    elif isinstance(value, Call):
-        for argument in value.args:
-            yield from aggregates_in(argument)
-
-
 def _hashed(key: Expression) -> Field:
     kind = key_type(key.type)
     return Field(spark_sql(coerce(key, kind)), kind)
@@ -132,7 +122,7 @@ def _check_windows(select: exp.Select, scope: Scope, what: str) -> None:
     """A join has windows on all its references; a lone stream has one, or GROUP BY has."""
     table, first = select.args["from_"].this, scope.references[0]
     if scope.window is not None:
-        if len(scope.references) == 1 and first.windowed:
+        if len(scope.streams) == 1 and first.windowed:
             raise scope.source.error(
                 table.args["stream_window"],
                 f"{scope.window.name} in GROUP BY says which rows count, and so does this",
@@ -263,6 +253,12 @@ def _check_grouped(value: Expression, keys: tuple[Expression, ...], node: exp.Ex
             columns[0] if columns else node,
             f"column {name!r} is neither grouped by nor aggregated",
             f"add it to GROUP BY, or write max({name})",
+        )
+    if is_spark_only(value):
+        raise scope.source.error(
+            node,
+            "this is computed where rows arrive, and so before they are grouped",
+            "group by the whole expression",
         )
     for part in value.args if isinstance(value, Call) else (value.value,):
         _check_grouped(part, keys, node, scope)

@@ -7,7 +7,15 @@ from dataclasses import replace
 
 from anabranch.language.binding.grouping import BoundGrouping, NamedValues, plan_grouping
 from anabranch.language.binding.predicates import Predicates, as_key
-from anabranch.language.expressions.expression import Cast, ColumnValue, Expression, duckdb_sql
+from anabranch.language.expressions.expression import (
+    Cast,
+    ColumnValue,
+    Expression,
+    aliases_in,
+    duckdb_sql,
+    is_spark_only,
+    spark_sql,
+)
 from anabranch.language.expressions.operators import coerce
 from anabranch.language.expressions.types import physical_type
 from anabranch.plan.logical import RESULTS_ALIAS, Field, Grouping, Output
@@ -57,6 +65,9 @@ def _hashed(key: Expression, kind: str) -> Field:
 
 
 def _qualified(value: Expression) -> str | None:
+    if is_spark_only(value):
+        (alias,) = aliases_in(value)
+        return f'"{alias}"."{spark_sql(value)}"'
     return f'"{value.alias}"."{value.name}"' if isinstance(value, ColumnValue) else None
 
 

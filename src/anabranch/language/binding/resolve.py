@@ -12,7 +12,15 @@ from sqlglot import exp
 from anabranch.language.binding.scope import Scope
 from anabranch.language.binding.window_bounds import WINDOW_FUNCTIONS, window_bound, window_value
 from anabranch.language.expressions import aggregates, functions, operators
-from anabranch.language.expressions.expression import AggregateValue, Call, Constant, Expression
+from anabranch.language.expressions.expression import (
+    AggregateValue,
+    Call,
+    Constant,
+    Expression,
+    aggregates_in,
+    aliases_in,
+    is_spark_only,
+)
 from anabranch.language.expressions.types import FLOATING, INTEGRAL, INTERVAL, Refusal, type_name
 from anabranch.language.syntax.duration import DURATION_HINT, duration_us
 from anabranch.language.syntax.whole_number import whole_number
@@ -34,6 +42,13 @@ _ARITHMETIC: dict[type[exp.Expr], str] = {
     exp.Div: "divide",
     exp.Mod: "modulo",
 }
+_EXTRACTED = {
+    **{part: part.lower() for part in ("YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "DAYOFWEEK")},
+    "WEEK": "weekofyear",
+    "DOW": "dayofweek",
+    "DOY": "dayofyear",
+}
+"""Functions behind EXTRACT."""
 _SUGGESTIONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Subquery: ("a sub-query", "join the stream in FROM instead"),
     exp.Select: ("a sub-query", "join the stream in FROM instead"),
@@ -44,16 +59,12 @@ _SUGGESTIONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Star: ("* inside an expression", "name the columns"),
     exp.Collate: ("COLLATE", "compare the strings as they are"),
     exp.Lambda: ("a lambda", "write the expression without ->"),
-    exp.IntDiv: ("DIV", "write floor(a / b)"),
-    exp.RegexpLike: ("RLIKE", "use LIKE, startswith, endswith or contains"),
-    exp.ILike: ("ILIKE", "use LIKE"),
     exp.Concat: (
         "text made of two quoted parts",
         "write it in one pair of quotes, with \\' for a quote inside",
     ),
     exp.RawString: ("raw text r'…'", "write '…' and double each backslash"),
-    exp.Bracket: ("access to an element", "take the element out where the stream is read"),
-    exp.Dot: ("access to a field", "take the field out where the stream is read"),
+    exp.Dot: ("access to a field", "write CREATE STREAM … AS SELECT a.b AS b, …"),
 }
 
 
@@ -67,9 +78,32 @@ def resolve(node: exp.Expr, scope: Scope) -> Expression:
         raise scope.source.error_at_keyword(node, keyword, f"{what} is not supported", suggestion)
     try:
         _refuse_extras(node)
-        return handler(node, scope)
+        value = handler(node, scope)
+        _refuse_what_only_spark_computes(value, scope)
+        return value
     except Refusal as refusal:
         raise scope.source.error(node, refusal.message, refusal.suggestion) from None
+
+
+def _refuse_what_only_spark_computes(value: Expression, scope: Scope) -> None:
+    """Refuse a step that has no twin in DuckDB where Spark cannot take it: anywhere but over one stream."""
+    if not is_spark_only(value):
+        return
+    what = value.name if isinstance(value, Call) else f"CAST to {value.type.upper()}"
+    if any(True for _ in aggregates_in(value)):
+        raise Refusal(
+            f"{what} of an aggregate is not supported: it is computed where rows arrive",
+            "compute it inside the aggregate, or where the results are read",
+        )
+    used = aliases_in(value)
+    # A table's columns become those of the stream that it is joined with.
+    if sum(reference.alias in used for reference in scope.streams) > 1:
+        raise Refusal(
+            f"{what} over two streams is not supported: it is computed where rows of one stream arrive",
+            "compute it of each stream, and compare or concatenate the results",
+        )
+    if not used:
+        raise Refusal(f"{what} of constants is not supported", "write its value")
 
 
 def _describe(node: exp.Expr) -> str:
@@ -258,16 +292,58 @@ def _interval(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _extract(node: exp.Expr, scope: Scope) -> Expression:
-    if node.name.lower() not in ("year", "month", "day", "hour", "minute"):
-        raise Refusal(f"EXTRACT({node.name}) is not supported", "extract YEAR, MONTH, DAY, HOUR or MINUTE")
-    return functions.call_function(node.name, [resolve(node.expression, scope)])
+    name = _EXTRACTED.get(node.name.upper())
+    if name is None:
+        raise Refusal(f"EXTRACT({node.name}) is not supported", f"extract {', '.join(_EXTRACTED)}")
+    return functions.call_function(name, [resolve(node.expression, scope)])
 
 
 def _trim(node: exp.Expr, scope: Scope) -> Expression:
     name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or ""), "trim")
-    if node.args.get("expression") is not None:
-        raise Refusal("trim removes blanks only", "write trim(text)")
+    signs = node.args.get("expression")
+    if signs is not None and name == "trim":
+        return functions.call_function("btrim", [resolve(node.this, scope), resolve(signs, scope)])
+    if signs is not None:
+        raise Refusal(f"{name} removes blanks only", "write trim(BOTH 'x' FROM text)")
     return functions.call_function(name, [resolve(node.this, scope)])
+
+
+def _bits(name: str) -> Callable[[exp.Expr, Scope], Expression]:
+    def handle(node: exp.Expr, scope: Scope) -> Expression:
+        sides = [node.this, *([node.expression] if name != "bit_not" else [])]
+        return functions.BIT_OPERATIONS[name].resolve([resolve(side, scope) for side in sides])
+
+    return handle
+
+
+def _call(name: str) -> Callable[[exp.Expr, Scope], Expression]:
+    """An operator that means a function of two arguments."""
+
+    def handle(node: exp.Expr, scope: Scope) -> Expression:
+        found = functions.call_function(name, [resolve(node.this, scope), resolve(node.expression, scope)])
+        return operators.logical("not", found) if node.args.get("negate") else found
+
+    return handle
+
+
+def _ilike(node: exp.Expr, scope: Scope) -> Expression:
+    match = operators.like(resolve(node.this, scope), resolve(node.expression, scope))
+    assert isinstance(match, Call)
+    found = Call("ilike", match.args, "boolean")
+    return operators.logical("not", found) if node.args.get("negate") else found
+
+
+def _bracket(node: exp.Expr, scope: Scope) -> Expression:
+    """`split(text, pattern)[0]`; arrays of other kinds are taken apart at ingest."""
+    inner = node.this
+    is_split = (
+        isinstance(inner, exp.Anonymous) and isinstance(inner.this, str) and inner.this.lower() == "split"
+    )
+    if not is_split or len(inner.expressions) != 2 or len(node.expressions) != 1:
+        raise Refusal(
+            "access to an element is not supported", "write CREATE STREAM … AS SELECT items[0] AS item, …"
+        )
+    return functions.split_element(*(resolve(a, scope) for a in (*inner.expressions, *node.expressions)))
 
 
 def _function(node: exp.Expr, scope: Scope) -> Expression:
@@ -344,6 +420,18 @@ _HANDLERS: dict[type[exp.Expr], Callable[[exp.Expr, Scope], Expression]] = {
     exp.Anonymous: _function,
     exp.DPipe: _concat,
     exp.Filter: _filter,
+    exp.BitwiseAnd: _bits("bit_and"),
+    exp.BitwiseOr: _bits("bit_or"),
+    exp.BitwiseXor: _bits("bit_xor"),
+    exp.BitwiseNot: _bits("bit_not"),
+    exp.BitwiseLeftShift: _call("shiftleft"),
+    exp.BitwiseRightShift: _call("shiftright"),
+    exp.RegexpLike: _call("regexp_like"),
+    exp.ILike: _ilike,
+    exp.IntDiv: lambda node, scope: operators.whole_division(
+        resolve(node.this, scope), resolve(node.expression, scope)
+    ),
+    exp.Bracket: _bracket,
 }
 """The syntax a query may use. What is not here does not get through."""
 
@@ -351,7 +439,7 @@ _PARTS: dict[type[exp.Expr], set[str]] = {
     exp.Literal: {"this", "is_string"},
     exp.Column: {"this", "table", "db", "catalog"},
     exp.Between: {"this", "low", "high"},
-    exp.Like: {"this", "expression", "negate"},
+    **{kind: {"this", "expression", "negate"} for kind in (exp.Like, exp.ILike, exp.RegexpLike)},
     exp.Case: {"this", "ifs", "default"},
     exp.Cast: {"this", "to"},
     exp.TryCast: {"this", "to", "safe", "requires_string"},

@@ -9,16 +9,33 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from anabranch.errors import QueryError
 from anabranch.language.expressions.expression import ColumnValue
-from anabranch.language.expressions.types import is_supported
+from anabranch.language.expressions.types import UNKNOWN, is_supported
 from anabranch.language.syntax.dialect import StreamWindow
-from anabranch.language.syntax.source_text import SourceText
-from anabranch.plan.logical import UNBOUNDED_US, Column, GroupWindow, Stream
+from anabranch.language.syntax.source_text import SourceText, start_of
+from anabranch.plan.logical import UNBOUNDED_US, Column, GroupWindow, Stream, Table
 
 MAX_REFERENCES = 8
 MAX_ROWS = 1_000_000
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INNER = ("INNER", "CROSS")
+
+
+class NotYetKnown(QueryError):
+    """A column of a SELECT at ingest is used before Spark has told what it is."""
+
+    @classmethod
+    def of(cls, error: QueryError) -> NotYetKnown:
+        """The same error, known as one that goes away when Spark tells."""
+        return cls(
+            error.message,
+            line=error.line,
+            column=error.column,
+            suggestion=error.suggestion,
+            source=error.source,
+            path=error.path,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +49,10 @@ class Reference:
     """n of `[ROWS n]`."""
     windowed: bool = True
     """Whether the window was written down."""
+    table: Table | None = None
+    """The table, if it is one and no stream; `stream` then has its columns, and no time."""
+    start: int = 0
+    """Where it stands in the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +81,15 @@ class Scope:
         """The event time of every reference. That of a result of a join is the largest."""
         return tuple(
             ColumnValue(r.alias, c.name, c.type)
-            for r in self.references
+            for r in self.streams
             for c in r.stream.columns
             if c.name.lower() == r.stream.time.lower()
         )
+
+    @property
+    def streams(self) -> tuple[Reference, ...]:
+        """The references that are no tables."""
+        return tuple(r for r in self.references if r.table is None)
 
     def column(self, node: exp.Column) -> ColumnValue:
         """Resolve `name` or `alias.name`."""
@@ -86,6 +112,7 @@ class Scope:
     def star(self, node: exp.Expr) -> list[ColumnValue]:
         """Resolve `*` or `alias.*`."""
         references = self._candidates(node) if isinstance(node, exp.Column) else self.references
+        self._refuse_unknown_columns(node, references)
         return [
             self._value(node, reference, column)
             for reference in references
@@ -115,28 +142,50 @@ class Scope:
             raise self.source.error(
                 node,
                 f"column {struct.name!r} is a struct, and queries cannot use its fields",
-                f"take {struct.name}.{node.name} out of it where the stream is read, as a column of its own",
+                f"write CREATE STREAM … AS SELECT {struct.name}.{node.name} AS {node.name}, …",
             )
+
+    def _refuse_unknown_columns(self, node: exp.Expr, references: Iterable[Reference]) -> None:
+        """Say so where only Spark can tell which columns there are."""
+        for reference in references:
+            if not reference.stream.columns:
+                raise NotYetKnown.of(
+                    self.source.error(
+                        node,
+                        f"the columns of stream {reference.stream.name} are known when Spark has started",
+                        "name them in its SELECT, with CAST(… AS type) AS name, to have them known before",
+                    )
+                )
 
     def _unknown_column(self, node: exp.Column) -> Exception:
         candidates = self._candidates(node)
+        self._refuse_unknown_columns(node, candidates)
         names = [column.name for reference in candidates for column in reference.stream.columns]
         owner = f" in stream {candidates[0].stream.name}" if len(candidates) == 1 else ""
         hint = _did_you_mean(node.name, names, "the columns are")
         return self.source.error(node.this, f"unknown column {node.name!r}{owner}", hint)
 
     def _value(self, node: exp.Expr, reference: Reference, column: Column) -> ColumnValue:
+        if column.type == UNKNOWN:
+            raise NotYetKnown.of(
+                self.source.error(
+                    node,
+                    f"the type of column {column.name!r} is known when Spark has started",
+                    f"write CAST(… AS type) AS {column.name} in the SELECT of stream {reference.stream.name} "
+                    "to have it known before",
+                )
+            )
         if not is_supported(column.type):
             raise self.source.error(
                 node,
                 f"column {column.name!r} has type {column.type}, which queries cannot use",
-                "name the other columns, and take the parts you need out of it where the stream is read",
+                "name the other columns, and take the parts you need out of it in CREATE STREAM … AS SELECT",
             )
         return ColumnValue(reference.alias, column.name, column.type)
 
 
 def read_from(
-    select: exp.Select, streams: Mapping[str, Stream], source: SourceText
+    select: exp.Select, streams: Mapping[str, Stream | Table], source: SourceText
 ) -> tuple[Scope, list[exp.Expr]]:
     """Read FROM and JOIN: the scope, and the conditions written behind ON."""
     clause = select.args.get("from_")
@@ -152,7 +201,12 @@ def read_from(
             "split it into two queries",
         )
     by_name = {name.lower(): stream for name, stream in streams.items()}
-    references = [_reference(table, by_name, source, alone=len(tables) == 1) for table in tables]
+    number = sum(not isinstance(by_name.get(table.name.lower()), Table) for table in tables)
+    references = [_reference(table, by_name, source, alone=number == 1) for table in tables]
+    if references[0].table is not None:
+        raise source.error(
+            tables[0], "FROM begins with a table", "write a stream first, and the table after it"
+        )
     _refuse_repeated_aliases(references, tables, source)
     return Scope(tuple(references), source), conditions
 
@@ -171,6 +225,8 @@ def check_name(identifier: exp.Expr, what: str, source: SourceText) -> str:
 def check_stream(stream: Stream) -> str | None:
     """What is wrong with a stream's columns, or None."""
     names = [column.name.lower() for column in stream.columns]
+    if not names:  # Spark will tell
+        return None
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated:
         return f"stream {stream.name} has two columns named {repeated!r}"
@@ -204,7 +260,7 @@ def _condition(join: exp.Join, source: SourceText) -> exp.Expr | None:
 
 
 def _reference(
-    table: exp.Expr, streams: Mapping[str, Stream], source: SourceText, *, alone: bool
+    table: exp.Expr, streams: Mapping[str, Stream | Table], source: SourceText, *, alone: bool
 ) -> Reference:
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
         hint = "name a stream; sub-queries and functions are not supported"
@@ -218,6 +274,8 @@ def _reference(
             _did_you_mean(table.name, names, "the streams are") if names else "add a CREATE STREAM statement"
         )
         raise source.error(table, f"unknown stream {table.name!r}", hint)
+    if isinstance(stream, Table):
+        return _table_reference(table, stream, source)
     problem = check_stream(stream)
     if problem:
         raise source.error(table, problem, "rename or add the column")
@@ -227,6 +285,18 @@ def _reference(
     rows = int(window.args["size"]) if window is not None and window.args["kind"] == "ROWS" else None
     window_us = _window(table, source, alone=alone)
     return Reference(alias.lower(), stream, window_us, rows, windowed=window is not None)
+
+
+def _table_reference(node: exp.Table, table: Table, source: SourceText) -> Reference:
+    window = node.args.get("stream_window")
+    if window is not None:
+        raise source.error(
+            window, f"{table.name} is a table, and tables have no window", f"write {table.name} alone"
+        )
+    alias_node = node.args.get("alias")
+    alias = check_name(alias_node.this, "alias", source) if alias_node and alias_node.this else table.name
+    rows = Stream(table.name, table.columns, time="")
+    return Reference(alias.lower(), rows, 0, windowed=False, table=table, start=start_of(node))
 
 
 def _refuse_table_extras(table: exp.Table, source: SourceText) -> None:

@@ -1,7 +1,7 @@
 """Which casts exist, and how to make both engines agree on them.
 
-A cast never fails: a value that has no counterpart becomes NULL. Pairs that are missing here either
-depend on the session (text of a timestamp) or are rounded or printed differently by the two engines.
+A cast never fails: a value that has no counterpart becomes NULL. Casts that the two engines round, read or
+print differently are computed by Spark alone, where the rows of a stream arrive.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _NUMBER_TEXT = "^ *[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]{1,9})? *$"
 
 @dataclass(frozen=True, slots=True)
 class CastSql:
-    """One cast in both engines."""
+    """One cast in both engines, or in Spark alone."""
 
     spark: str
-    duckdb: str
+    duckdb: str | None
 
 
 def cast_sql(value: str, source: str, target: str) -> CastSql:
@@ -45,10 +45,13 @@ def cast_sql(value: str, source: str, target: str) -> CastSql:
     """
     if source == target:
         return CastSql(value, value)
-    render = _PAIRS.get((_family(source), _family(target)))
+    pair = (_family(source), _family(target))
+    render = _PAIRS.get(pair)
     if source == VOID:
         render = _plain
-    if render is None or (target == "float" and source not in INTEGRAL):
+    if (render is None or (target == "float" and source not in INTEGRAL)) and pair in _SPARK_PAIRS:
+        render = _in_spark
+    if render is None:
         raise Refusal(f"{source} cannot be cast to {target}", _suggestion(source, target))
     return render(value, source, target)
 
@@ -71,6 +74,10 @@ def _checked(value: str, source: str, target: str) -> CastSql:
     return CastSql(
         f"TRY_CAST({value} AS {spark_type(target)})", f"TRY_CAST({value} AS {duckdb_type(target)})"
     )
+
+
+def _in_spark(value: str, source: str, target: str) -> CastSql:
+    return CastSql(f"TRY_CAST({value} AS {spark_type(target)})", None)
 
 
 def _between_integers(value: str, source: str, target: str) -> CastSql:
@@ -160,4 +167,20 @@ _PAIRS: dict[tuple[str, str], Callable[[str, str, str], CastSql]] = {
     ("date", "timestamp"): _midnight,
     ("timestamp", "date"): _utc_date,
 }
-"""The casts there are, by family of types."""
+"""The casts there are in both engines, by family of types."""
+_SPARK_PAIRS = {
+    ("floating", "floating"),
+    ("floating", "decimal"),
+    ("floating", "string"),
+    ("decimal", "floating"),
+    ("decimal", "string"),
+    ("string", "decimal"),
+    ("string", "boolean"),
+    ("string", "binary"),
+    ("string", "date"),
+    ("string", "timestamp"),
+    ("binary", "string"),
+    ("date", "string"),
+    ("timestamp", "string"),
+}
+"""Casts that only Spark computes: what text says and how a number is written differs between engines."""

@@ -6,7 +6,7 @@ There is no node for SQL text. What is not a column, a constant or a call of an 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -88,6 +88,24 @@ def aliases_in(expression: Expression) -> frozenset[str]:
     return frozenset()
 
 
+def aggregates_in(value: Expression) -> Iterator[AggregateValue]:
+    """The aggregates that an expression is computed from."""
+    if isinstance(value, AggregateValue):
+        yield value
+    elif isinstance(value, Cast):
+        yield from aggregates_in(value.value)
+    elif isinstance(value, Call):
+        for argument in value.args:
+            yield from aggregates_in(argument)
+
+
+def is_spark_only(expression: Expression) -> bool:
+    """Whether the outermost step of an expression has no twin in DuckDB."""
+    if isinstance(expression, Cast):
+        return cast_sql("", expression.value.type, expression.type).duckdb is None
+    return isinstance(expression, Call) and OPERATIONS[expression.name].duckdb is None
+
+
 def spark_sql(expression: Expression) -> str:
     """Spark SQL over the columns of one stream: unqualified, back-quoted, canonical.
 
@@ -126,9 +144,14 @@ def duckdb_sql(expression: Expression, place: Callable[[Expression], str | None]
         return duckdb_constant(expression.value, expression.type)
     if isinstance(expression, Cast):
         inner = duckdb_sql(expression.value, place)
-        return cast_sql(inner, expression.value.type, expression.type).duckdb
-    args = [duckdb_sql(arg, place) for arg in expression.args]
-    return OPERATIONS[expression.name].duckdb(args, _types(expression))
+        found = cast_sql(inner, expression.value.type, expression.type).duckdb
+        if found is None:
+            raise LookupError(f"only Spark casts {expression.value.type} to {expression.type}")
+        return found
+    render = OPERATIONS[expression.name].duckdb
+    if render is None:
+        raise LookupError(f"only Spark computes {expression.name}")
+    return render([duckdb_sql(arg, place) for arg in expression.args], _types(expression))
 
 
 def _types(call: Call) -> tuple[str, ...]:

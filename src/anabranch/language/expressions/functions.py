@@ -24,7 +24,17 @@ from anabranch.language.expressions.operators import (
     unify,
     unix_micros,
 )
-from anabranch.language.expressions.types import INTEGRAL, VOID, Refusal, decimal_digits, is_numeric
+from anabranch.language.expressions.spark_functions import SIGNATURES, Signature
+from anabranch.language.expressions.types import (
+    INTEGRAL,
+    VOID,
+    Refusal,
+    decimal_digits,
+    decimal_type,
+    is_numeric,
+    is_widening,
+)
+from anabranch.language.ingest import built_ins
 
 MOST_DIMENSIONS = 1000
 
@@ -55,8 +65,11 @@ def call_function(name: str, args: Arguments) -> Expression:
 
 
 def _unknown(name: str) -> Refusal:
-    reason = _REFUSED.get(name.lower())
-    if reason:
+    known = name.lower()
+    reason = _REFUSED.get(known) or built_ins.REFUSED.get(known)
+    if reason is None and known in built_ins.DETERMINISTIC:
+        reason = _AT_INGEST
+    if reason is not None:
         return Refusal(f"function {name} is not supported: {reason[0]}", reason[1])
     return Refusal(f"function {name} is not supported", advice_for(name, FUNCTIONS))
 
@@ -101,9 +114,22 @@ def _to_whole(operation: str) -> Function:
 
 def _round(args: Arguments) -> Expression:
     value = _number(args[0])
-    if decimal_digits(value.type):
-        raise Refusal("round of a decimal is not supported", "CAST it to a decimal of fewer digits")
-    return value if value.type in INTEGRAL else Call("round", (value,), value.type)
+    places = args[1].value if len(args) == 2 and isinstance(args[1], Constant) else 0
+    if len(args) == 2 and not (
+        isinstance(args[1], Constant) and isinstance(places, int) and 0 <= places <= 18
+    ):
+        raise Refusal("round takes a constant number of digits from 0 to 18", "write round(x, 2)")
+    assert isinstance(places, int)
+    if value.type in INTEGRAL:
+        return value
+    digits = decimal_digits(value.type)
+    if digits is None:
+        if len(args) == 1:
+            return Call("round", (value,), value.type)
+        return Call("round_to", (value, Constant(places, "int")), value.type)
+    scale = min(digits[1], places)
+    kind = decimal_type(min(digits[0] - digits[1] + 1 + scale, 38), scale)
+    return Call("round_decimal", (value, Constant(places, "int")), kind)
 
 
 def _square_root(args: Arguments) -> Expression:
@@ -130,12 +156,11 @@ def _concat(args: Arguments) -> Expression:
 
 def _substring(args: Arguments) -> Expression:
     places = [arg.value if isinstance(arg, Constant) else None for arg in args[1:]]
-    if not all(isinstance(place, int) for place in places) or not isinstance(places[0], int) or places[0] < 1:
-        raise Refusal("substring takes a constant position from 1 on", "write substring(text, 1, 10)")
     length = args[2] if len(args) == 3 else Constant(2**31 - 1, "int")
-    if isinstance(length, Constant) and isinstance(length.value, int) and length.value < 0:
-        raise Refusal("substring takes a length of 0 or more", "write substring(text, 1, 10)")
-    return Call("substring", (_want(args[0], "string"), args[1], length), "string")
+    # Positions from the end, and those that a column tells, mean other things to other engines.
+    plain = all(isinstance(place, int) and place >= 0 for place in places) and places[0] != 0
+    numbers = (_want(args[1], "int"), _want(length, "int"))
+    return Call("substring" if plain else "any_substring", (_want(args[0], "string"), *numbers), "string")
 
 
 def _left(args: Arguments) -> Expression:
@@ -194,16 +219,67 @@ def l2_distance(*vectors: Arguments) -> Expression:
     return Call("l2_distance", tuple(coerce(_number(x), "double") for x in (*left, *right)), "double")
 
 
+def _in_spark(name: str, signature: Signature) -> Function:
+    """A function of `SIGNATURES`."""
+
+    def resolve(args: Arguments) -> Expression:
+        values = tuple(_given(arg, kind) for arg, kind in zip(args, signature.arguments, strict=False))
+        return Call(name, values, signature.result)
+
+    return Function(resolve, signature.least, len(signature.arguments))
+
+
+def _given(value: Expression, kind: str) -> Expression:
+    """An argument in the type that Spark would give it by itself."""
+    if kind == "double":
+        return coerce(_number(value), kind)
+    if value.type in INTEGRAL and is_widening(value.type, kind):
+        return coerce(value, kind)
+    if (value.type, kind) in (("date", "timestamp"), ("timestamp", "date")):
+        return Cast(value, kind)
+    if (value.type, kind) == ("string", "binary"):
+        return Cast(value, kind)
+    return _want(value, kind)
+
+
+def _concat_ws(args: Arguments) -> Expression:
+    texts = (arg if arg.type in ("string", VOID) else cast(arg, "string") for arg in args)
+    return Call("concat_ws", tuple(coerce(text, "string") for text in texts), "string")
+
+
+def split_element(text: Expression, pattern: Expression, index: Expression) -> Expression:
+    """`split(text, pattern)[index]`: the only form in which a query may split."""
+    args = (_want(text, "string"), _want(pattern, "string"), _want(index, "int"))
+    return Call("element_of_split", args, "string")
+
+
+def _bits(name: str) -> Function:
+    def resolve(args: Arguments) -> Expression:
+        for arg in args:
+            if arg.type not in (*INTEGRAL, VOID):
+                raise Refusal(f"expected an integer, found {arg.type}", "CAST it to BIGINT")
+        values, kind = unify(args, "be operands of one bit operation")
+        return Call(name, tuple(values), kind)
+
+    return Function(resolve, 1 if name == "bit_not" else 2, 1 if name == "bit_not" else 2)
+
+
+BIT_OPERATIONS = {name: _bits(name) for name in ("bit_and", "bit_or", "bit_xor", "bit_not")}
+"""What `&`, `|`, `^` and `~` mean."""
+
+
 def _operator(name: str) -> Function:
     return Function(lambda args: arithmetic(name, args[0], args[1]), 2, 2)
 
 
 FUNCTIONS: dict[str, Function] = {
+    **{name: _in_spark(name, signature) for name, signature in SIGNATURES.items()},
+    "concat_ws": Function(_concat_ws, 2, 100),
     "abs": Function(_absolute, 1, 1),
     "ceil": _to_whole("ceil"),
     "ceiling": _to_whole("ceil"),
     "floor": _to_whole("floor"),
-    "round": Function(_round, 1, 1),
+    "round": Function(_round, 1, 2),
     "sqrt": Function(_square_root, 1, 1),
     "mod": _operator("modulo"),
     "try_add": _operator("add"),
@@ -251,16 +327,17 @@ FUNCTIONS: dict[str, Function] = {
 }
 """What users may call, by lower-case name."""
 
-_ROUNDS = ("engines round it differently", "use floor(x * 100 + 0.5e0) / 100, or CAST")
 _AGGREGATE = ("there is no such aggregate", "use count, sum, avg, min, max, stddev, variance or max_by")
 _APPROXIMATE = ("there is no such aggregate", "write percentile(x, 0.95), which is exact")
-_LAST_DIGIT = ("its last digit differs between engines", "multiply, or use sqrt")
-_CASE = ("engines disagree on letters outside ASCII", "normalise case where the stream is read")
+_AT_INGEST = (
+    "a query computes with plain values only",
+    "write CREATE STREAM … AS SELECT, where all built-in functions of Spark are at hand",
+)
 _REFUSED: dict[str, tuple[str, str]] = {
-    "bround": _ROUNDS,
-    **dict.fromkeys(("power", "pow", "exp", "ln", "log", "log10", "cbrt"), _LAST_DIGIT),
-    "lower": _CASE,
-    "upper": _CASE,
+    "bround": ("engines round it differently", "write round(x, 2)"),
+    "log": ("its base may come first or not at all", "write ln, log10 or log2"),
+    "split": ("a query has no arrays", "write split(text, ',')[0], or split_part(text, ',', 1)"),
+    **dict.fromkeys(built_ins.GENERATORS, _AT_INGEST),
     **dict.fromkeys(("collect_list", "collect_set", "mode", "skewness", "kurtosis"), _AGGREGATE),
     **dict.fromkeys(("approx_percentile", "percentile_approx", "percentile_cont"), _APPROXIMATE),
     "approx_count_distinct": ("there is no such aggregate", "write COUNT(DISTINCT x), which is exact"),

@@ -6,10 +6,12 @@ NULL. One bad row must never stop a stream. Arguments already have the types the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from anabranch.language.expressions.types import decimal_digits, duckdb_type
+from anabranch.language.expressions.spark_functions import SIGNATURES
+from anabranch.language.expressions.types import decimal_digits, duckdb_type, spark_type
 
 Renderer = Callable[[Sequence[str], Sequence[str]], str]
 """From the SQL of the arguments and the types of arguments and result to the SQL of the call."""
@@ -20,10 +22,10 @@ _YEARS_1_TO_9999_US = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation in both engines."""
+    """One operation in both engines, or in Spark alone."""
 
     spark: Renderer
-    duckdb: Renderer
+    duckdb: Renderer | None
 
 
 def _template(text: str) -> Renderer:
@@ -36,6 +38,35 @@ def _both(text: str) -> Operation:
 
 def _pair(spark: str, duckdb: str) -> Operation:
     return Operation(_template(spark), _template(duckdb))
+
+
+def _spark(text: str) -> Operation:
+    """An operation that only Spark computes."""
+    return Operation(_template(text), None)
+
+
+def _function(name: str) -> Operation:
+    def render(args: Sequence[str], types: Sequence[str]) -> str:
+        return f"{name}({', '.join(args)})"
+
+    return Operation(render, None)
+
+
+def _typed(text: str) -> Operation:
+    """An operation of decimals, whose result type depends on a setting unless it is written down."""
+    return Operation(lambda args, types: f"CAST({text.format(*args)} AS {spark_type(types[-1])})", None)
+
+
+def _rounded(args: Sequence[str], types: Sequence[str]) -> str:
+    """Half away from zero in the number's shortest text, as Spark has it; large numbers have no fraction."""
+    x, digits = args[0], re.sub(r"\D", "", args[1])
+    text = f"CAST(CAST(CAST({x} AS VARCHAR) AS DECIMAL(38,{digits})) AS VARCHAR)"
+    exact = f"isnan({x}) OR abs({x}) >= 9007199254740992"
+    return f"CASE WHEN {exact} THEN {x} ELSE CAST({text} AS {duckdb_type(types[0])}) + 0 END"
+
+
+def _rounded_decimal(args: Sequence[str], types: Sequence[str]) -> str:
+    return f"CAST({args[0]} AS {duckdb_type(types[-1])})"
 
 
 def _list(name: str) -> Operation:
@@ -155,6 +186,7 @@ _BOTH = {
 }
 
 OPERATIONS: dict[str, Operation] = {
+    **{name: _function(name) for name in SIGNATURES},
     **{name: _both(text) for name, text in _BOTH.items()},
     "and": _chain("AND"),
     "or": _chain("OR"),
@@ -187,6 +219,17 @@ OPERATIONS: dict[str, Operation] = {
     ),
     # Spark rounds -0.3 to 0.0, DuckDB to -0.0.
     "round": _pair("round({0})", "(round({0}) + 0)"),
+    "round_to": Operation(_template("round({0}, {1})"), _rounded),
+    "round_decimal": Operation(
+        lambda args, types: f"CAST(round({args[0]}, {args[1]}) AS {spark_type(types[-1])})", _rounded_decimal
+    ),
+    "divide_decimal": _typed("try_divide({0}, {1})"),
+    "modulo_decimal": _typed("try_mod({0}, {1})"),
+    "divide_whole": _spark("({0} DIV {1})"),
+    "bit_and": _both("({0} & {1})"),
+    "bit_or": _both("({0} | {1})"),
+    "bit_xor": _pair("({0} ^ {1})", "xor({0}, {1})"),
+    "bit_not": _both("(~ {0})"),
     "square_root": _pair("sqrt({0})", "CASE WHEN {0} < 0 THEN 'NaN'::DOUBLE ELSE sqrt({0}) END"),
     "l2_distance": Operation(_distance, _distance),
     # text
@@ -199,6 +242,10 @@ OPERATIONS: dict[str, Operation] = {
     "starts_with": _pair("startswith({0}, {1})", "starts_with({0}, {1})"),
     "ends_with": _pair("endswith({0}, {1})", "ends_with({0}, {1})"),
     "contains": _both("contains({0}, {1})"),
+    "ilike": _spark("({0} ILIKE {1})"),
+    "any_substring": _spark("substring({0}, {1}, {2})"),
+    "element_of_split": _spark("get(split({0}, {1}), {2})"),
+    "concat_ws": _function("concat_ws"),
     "like": _pair("({0} LIKE {1})", "({0} LIKE {1} ESCAPE '\\')"),
     # time
     "unix_micros": _pair("unix_micros({0})", "epoch_us({0})"),

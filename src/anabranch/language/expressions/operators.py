@@ -18,6 +18,7 @@ from anabranch.language.expressions.types import (
     FLOATING,
     INTEGRAL,
     INTERVAL,
+    MAX_DIGITS,
     VOID,
     Refusal,
     as_decimal,
@@ -127,6 +128,14 @@ def negative(value: Expression) -> Expression:
     raise Refusal(f"- needs a number, found {value.type}", "CAST it to a number")
 
 
+def whole_division(left: Expression, right: Expression) -> Expression:
+    """`DIV` of integers."""
+    for side in (left, right):
+        if side.type not in INTEGRAL:
+            raise Refusal(f"DIV needs integers, found {side.type}", "write floor(a / b)")
+    return Call("divide_whole", (coerce(left, "bigint"), coerce(right, "bigint")), "bigint")
+
+
 def like(value: Expression, pattern: Expression, escape: str = "\\") -> Expression:
     """LIKE with a constant pattern: only there can the escapes be checked before a row arrives."""
     if value.type not in ("string", VOID):
@@ -168,20 +177,29 @@ def _cast_hint(left: str, right: str) -> str:
 
 
 def _divide(left: Expression, right: Expression) -> Expression:
-    if decimal_digits(left.type) or decimal_digits(right.type):
-        constant = isinstance(left, Constant) or isinstance(right, Constant)
-        others = {side.type for side in (left, right) if not decimal_digits(side.type)}
-        if not (others & set(FLOATING)):
-            hint = "write 1e0 instead of 1.0, or CAST both sides to DOUBLE" if constant else "CAST to DOUBLE"
-            raise Refusal("division of decimals is not supported: engines round it differently", hint)
+    kinds = (left.type, right.type)
+    if any(map(decimal_digits, kinds)) and not set(kinds) & set(FLOATING):
+        return _decimal_division(left, right)
     return Call("divide", (coerce(left, "double"), coerce(right, "double")), "double")
+
+
+def _decimal_division(left: Expression, right: Expression) -> Expression:
+    """Spark's type for a quotient: 6 digits behind the point at least, 38 in all."""
+    sides = [_exact_decimal(side) for side in (left, right)]
+    (p1, s1), (p2, s2) = as_decimal(sides[0].type), as_decimal(sides[1].type)
+    whole, scale = p1 - s1 + s2, max(6, s1 + p2 + 1)
+    if whole + scale > MAX_DIGITS:
+        scale = max(MAX_DIGITS - whole, min(scale, 6))
+    return Call("divide_decimal", tuple(sides), decimal_type(min(whole + scale, MAX_DIGITS), scale))
 
 
 def _decimal_arithmetic(name: str, left: Expression, right: Expression) -> Expression:
     sides = [_exact_decimal(side) for side in (left, right)]
     (p1, s1), (p2, s2) = as_decimal(sides[0].type), as_decimal(sides[1].type)
     if name == "modulo":
-        raise Refusal("% on decimals is not supported", "CAST both sides to DOUBLE or BIGINT")
+        scale = max(s1, s2)
+        kind = decimal_type(min(p1 - s1, p2 - s2) + scale, scale)
+        return Call("modulo_decimal", tuple(sides), kind)
     if name == "multiply":
         kind = decimal_type(p1 + p2 + 1, s1 + s2)
     else:

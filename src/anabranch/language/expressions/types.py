@@ -12,6 +12,8 @@ from anabranch.language.syntax.whole_number import whole_number
 
 VOID: Final = "void"
 """The type of a bare NULL: it fits everywhere."""
+UNKNOWN: Final = "unknown"
+"""The type of a column of a SELECT at ingest that only Spark can tell."""
 INTERVAL: Final = "interval day to second"
 """A length of time. Both engines compute it as a BIGINT of microseconds: see `physical_type`."""
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anabranch.language.binding.grouping import BoundGrouping, aggregates_in
+from anabranch.language.binding.grouping import BoundGrouping
 from anabranch.language.binding.scope import Reference
-from anabranch.language.expressions.expression import AggregateValue, Expression, duckdb_sql
+from anabranch.language.expressions.expression import AggregateValue, Expression, aggregates_in, duckdb_sql
 from anabranch.language.oracle.oracle_windows import Place, aggregate_sql
 from anabranch.plan.logical import UNBOUNDED_US
 

@@ -7,11 +7,21 @@ uses the fields, key classes or filters that the plan is made of, so that it can
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from anabranch.language.binding.binder import bind_select
 from anabranch.language.binding.scope import Reference
-from anabranch.language.expressions.expression import ColumnValue, Expression, duckdb_sql
+from anabranch.language.expressions.expression import (
+    AggregateValue,
+    Call,
+    Cast,
+    ColumnValue,
+    Expression,
+    aliases_in,
+    duckdb_sql,
+    is_spark_only,
+    spark_sql,
+)
 from anabranch.language.expressions.types import duckdb_type
 from anabranch.language.oracle.oracle_group_windows import windowed_sql
 from anabranch.language.oracle.oracle_joined import joined_sql
@@ -80,7 +90,40 @@ def _render(value: Expression) -> str:
     return duckdb_sql(value, _column)
 
 
+def given_values(query: Query, streams: Mapping[str, Stream]) -> dict[str, list[str]]:
+    """By stream, what only Spark computes: `oracle_sql` finds it in a column that is called like its SQL."""
+    source = SourceText(query.text)
+    bound = bind_select(parse_select(source), streams, source)
+    of = {reference.alias: reference.stream.name for reference in bound.scope.references}
+    found: dict[str, dict[str, None]] = {}
+    grouping = bound.grouping
+    keys = () if grouping is None else (*grouping.keys, *([grouping.having] if grouping.having else []))
+    for value in (*bound.conditions, *(value for _, value in bound.outputs), *keys):
+        for alias, sql in _given(value):
+            found.setdefault(of[alias], {})[sql] = None
+    return {stream: list(values) for stream, values in found.items()}
+
+
+def _given(value: Expression) -> Iterator[tuple[str, str]]:
+    if is_spark_only(value):
+        (alias,) = aliases_in(value)
+        yield alias, spark_sql(value)
+        return
+    parts: tuple[Expression, ...] = ()
+    if isinstance(value, Cast):
+        parts = (value.value,)
+    elif isinstance(value, Call):
+        parts = value.args
+    elif isinstance(value, AggregateValue):
+        parts = value.inputs
+    for part in parts:
+        yield from _given(part)
+
+
 def _column(value: Expression) -> str | None:
+    if is_spark_only(value):
+        (alias,) = aliases_in(value)
+        return f"{_quote(alias)}.{_quote(spark_sql(value))}"
     return f"{_quote(value.alias)}.{_quote(value.name)}" if isinstance(value, ColumnValue) else None
 
 

@@ -1,4 +1,4 @@
-"""The grammar: Spark SQL plus stream windows, `CREATE STREAM`, `CREATE QUERY` and `SET`.
+"""The grammar: Spark SQL plus stream windows, `CREATE STREAM`, `CREATE TABLE`, `CREATE QUERY` and `SET`.
 
 Functions are parsed by name only. sqlglot would turn many of them into canonical nodes that mean the
 same as some Spark function most of the time; here what the user wrote must reach the allow-list as it is.
@@ -22,7 +22,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from anabranch.errors import QueryError
 from anabranch.language.syntax.duration import DURATION_HINT, duration_us
 from anabranch.language.syntax.source_text import SourceText, unclosed
-from anabranch.language.syntax.statements import CreateQuery, CreateStream, SetOption, Statement
+from anabranch.language.syntax.statements import CreateQuery, CreateStream, CreateTable, SetOption, Statement
 from anabranch.language.syntax.whole_number import whole_number
 from anabranch.plan.logical import Connector
 
@@ -81,29 +81,70 @@ class AnabranchParser(SparkParser):
             return None
         if self._match_text_seq("CREATE", "STREAM"):
             return self._parse_create_stream()
+        if self._match_text_seq("CREATE", "TABLE"):
+            return self._parse_create_table()
         if self._match_text_seq("CREATE", "QUERY"):
             return self._parse_create_query()
         if not self._match(TokenType.SET):
-            self.raise_error("expected CREATE STREAM, CREATE QUERY or SET")
+            self.raise_error("expected CREATE STREAM, CREATE TABLE, CREATE QUERY or SET")
         return self._parse_set_option()
 
     def _parse_create_stream(self) -> CreateStream:
         name = self._parse_name("a stream name")
+        columns = self._parse_columns() if self._match(TokenType.L_PAREN) else ()
+        if not self._match(TokenType.FROM):
+            expected = "FROM and a format, as in FROM parquet 'data/orders'"
+            columns_too = "" if columns else "the stream's columns, as in (id BIGINT, ts TIMESTAMP), or "
+            self.raise_error(f"expected {columns_too}{expected}")
+        source = self._parse_connector()
+        payload, payload_start = None, 0
+        if self._match(TokenType.FORMAT):
+            payload_start = self._curr.start if self._curr else 0
+            payload = self._parse_connector()
+        select = self._parse_ingest_select() if self._match(TokenType.ALIAS) else None
+        if not self._match_text_seq("TIME"):
+            self.raise_error("expected TIME and the event-time column, as in TIME ts")
+        time = self._parse_name("the event-time column")
+        lateness = self._parse_duration() if self._match_text_seq("LATENESS") else 0
+        return CreateStream(name, columns, source, time, lateness, payload, payload_start, select)
+
+    def _parse_create_table(self) -> CreateTable:
+        name = self._parse_name("a table name")
         if not self._match(TokenType.L_PAREN):
-            self.raise_error("expected the stream's columns, as in (id BIGINT, ts TIMESTAMP)")
+            self.raise_error("expected the table's columns, as in (id BIGINT, name STRING)")
+        columns = self._parse_columns()
+        if not self._match(TokenType.FROM):
+            self.raise_error("expected FROM and a format, as in FROM parquet 'data/customers'")
+        source = self._parse_connector()
+        refresh = None
+        if self._match_text_seq("REFRESH"):
+            if not self._match_text_seq("EVERY"):
+                self.raise_error("expected EVERY, as in REFRESH EVERY 1 MINUTE")
+            refresh = self._parse_duration()
+        return CreateTable(name, columns, source, refresh)
+
+    def _parse_columns(self) -> tuple[tuple[exp.Identifier, exp.DataType], ...]:
         columns = [self._parse_stream_column()]
         while self._match(TokenType.COMMA):
             columns.append(self._parse_stream_column())
         if not self._match(TokenType.R_PAREN):
             self.raise_error("expected , or ) after a column of the stream")
-        if not self._match(TokenType.FROM):
-            self.raise_error("expected FROM and a format, as in FROM parquet 'data/orders'")
-        source = self._parse_connector()
-        if not self._match_text_seq("TIME"):
-            self.raise_error("expected TIME and the event-time column, as in TIME ts")
-        time = self._parse_name("the event-time column")
-        lateness = self._parse_duration() if self._match_text_seq("LATENESS") else 0
-        return CreateStream(name, tuple(columns), source, time, lateness)
+        return tuple(columns)
+
+    def _parse_ingest_select(self) -> exp.Expr:
+        """The SELECT up to the last TIME of the statement, which would else be read as an alias."""
+        begin, end = self._index, self._tokens_size
+        words = [i for i in range(begin, end) if self._tokens[i].text.upper() == "TIME"]
+        last = next((i for i in reversed(words) if i + 1 < end), None)
+        if last is None:
+            self._advance(end - begin)
+            self.raise_error("expected TIME and the event-time column behind the SELECT, as in TIME ts")
+        inner = AnabranchParser(dialect=self.dialect, error_level=ErrorLevel.IMMEDIATE)
+        nodes = inner.parse(self._tokens[begin:last], self.sql) if last > begin else []
+        if len(nodes) != 1 or not isinstance(nodes[0], exp.Select):
+            self.raise_error("expected a SELECT after AS, as in AS SELECT id, lower(name) AS name")
+        self._advance(last - begin)
+        return nodes[0]
 
     def _parse_create_query(self) -> CreateQuery:
         name = self._parse_name("a query name")
@@ -305,6 +346,14 @@ def _refuse_foreign_tokens(source: SourceText, tokens: list[Token]) -> None:
         if token.token_type == TokenType.PIPE_GT:
             raise source.error_at(
                 token.start, "the pipe syntax |> is not supported", "write one plain SELECT"
+            )
+    for token, after in pairwise(tokens):
+        # The parser stumbles over what follows, and the message would not say over what.
+        if token.text.upper() == "USING" and after.token_type == TokenType.STRING:
+            raise source.error_at(
+                token.start,
+                "TRANSFORM … USING is not supported: scripts are not run",
+                "use the built-in functions of Spark",
             )
 
 

@@ -1,4 +1,4 @@
-"""What the parser hands to the binder: the three statements of a flow file, not yet checked."""
+"""What the parser hands to the binder: the statements of a flow file, not yet checked."""
 
 from __future__ import annotations
 
@@ -11,13 +11,28 @@ from anabranch.plan.logical import Connector
 
 @dataclass(frozen=True, slots=True)
 class CreateStream:
-    """`CREATE STREAM name (…) FROM format 'path' OPTIONS (…) TIME column LATENESS n unit`."""
+    """`CREATE STREAM name (…) FROM format 'path' … FORMAT … AS SELECT … TIME column LATENESS n unit`."""
 
     name: exp.Identifier
     columns: tuple[tuple[exp.Identifier, exp.DataType], ...]
     source: Connector
     time: exp.Identifier
     lateness_us: int
+    payload: Connector | None = None
+    """FORMAT of the bytes in the source's column `value`."""
+    payload_start: int = 0
+    select: exp.Expr | None = None
+    """The SELECT that Spark runs over the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """`CREATE TABLE name (…) FROM format 'path' OPTIONS (…) REFRESH EVERY n unit`."""
+
+    name: exp.Identifier
+    columns: tuple[tuple[exp.Identifier, exp.DataType], ...]
+    source: Connector
+    refresh_us: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,4 +54,4 @@ class SetOption:
     start: int
 
 
-Statement = CreateStream | CreateQuery | SetOption
+Statement = CreateStream | CreateTable | CreateQuery | SetOption
