@@ -39,9 +39,19 @@ def ingest(
     )
 
 
-def route(rows: DataFrame, redirects: Sequence[Redirect], slot_map: SlotMap) -> DataFrame:
-    """Send each row of a micro-batch to the slots that work on its partition, nearly always one."""
+def route(
+    rows: DataFrame, redirects: Sequence[Redirect], slot_map: SlotMap, *, gathers: bool = False
+) -> DataFrame:
+    """Send each row of a micro-batch to the slots that work on its partition, nearly always one.
+
+    Parameters
+    ----------
+    gathers
+        The only slot takes all rows from where they are read.
+    """
     rows = _redirected(rows, redirects)
+    if gathers:
+        return rows.coalesce(1)
     slot = slot_map.sql(HASH)
     if not slot_map.copies:
         return rows.repartitionById(slot_map.slots, F.expr(slot))

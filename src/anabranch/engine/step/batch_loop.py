@@ -29,6 +29,7 @@ from anabranch.engine.step.finality import pending_rows, results_due, with_input
 from anabranch.engine.step.hop_reports import critical_path_s, merged_hops
 from anabranch.engine.step.late_rows import late_events
 from anabranch.engine.step.phase_times import Laps
+from anabranch.engine.step.slot_choice import is_little
 from anabranch.engine.step.step_outcome import StepOutcome, blocks_after, catalog_after, elapsed_s, renamed
 from anabranch.engine.step.task_plan import plan_task
 from anabranch.engine.step.watermarks import advance, idle_events, unit_events
@@ -120,6 +121,8 @@ class BatchLoop:
         self.wire: Wire = wire_of(self.layout.inputs)
         for query in catalog.queries:
             sinks[query.name].open(query.name, output_schema(query))
+        self._little = False
+        """Whether the last batch was little work."""
         self._in_doubt = False
         """Whether a step was about to be published and not all sinks are known to have its results.
 
@@ -230,6 +233,8 @@ class BatchLoop:
         self._in_doubt = True
         self._parent = publish(self._storage, outcome.manifest)
         self._adopt(outcome, began_s)
+        if not step:
+            self._little = is_little(told, most_rows=self._requests.settings.little_rows)
         laps.mark("commit")
         self._deliver(outcome.manifest)
         if outcome.manifest.number % COLLECT_EVERY == 0:
@@ -299,6 +304,7 @@ class BatchLoop:
             watermarks={s.name: known.get(s.name) for s in self._catalog.streams},
             admission=self._decisions.admission,
             look=self._state.plans.look(batch),
+            little=self._little,
             now_s=now_s,
         )
 

@@ -40,6 +40,7 @@ def plan_task(
     watermarks: Mapping[str, int | None],
     admission: Admission,
     look: int | None,
+    little: bool,
     now_s: float,
 ) -> SlotTask:
     """Describe a batch to its slots.
@@ -52,6 +53,8 @@ def plan_task(
         Blocks of the last manifest.
     watermarks
         By stream, after the last batch.
+    little
+        Whether one slot is enough.
     """
     layout, plans = catalog.layout, all_plans(work)
     waiting = waiting_blocks(layout, stored)
@@ -64,7 +67,7 @@ def plan_task(
         tracks.transfers, blocks, work, buckets=bucket_lengths(plans), barriers=barriers
     )
     leaving = {name for s in shipments for name in s.blocks}
-    slots = min(settings.slots, partition_map.sites)
+    slots = 1 if little else min(settings.slots, partition_map.sites)
     by_input = (watermarks[source.stream] for source in layout.inputs)
     drift = settings.max_drift_seconds
     return SlotTask(
@@ -72,6 +75,7 @@ def plan_task(
         stamp=stamp,
         batch=batch,
         slots=slots,
+        gathers=little,
         partition_map=partition_map,
         layout=layout,
         wire=wire,

@@ -90,6 +90,8 @@ class SlotTask:
     """What sites take over from others, where they share nothing."""
     router: StationRouter = field(default_factory=StationRouter)
     """Which stations rows take first, and next."""
+    gathers: bool = False
+    """Whether the one slot takes rows from where they are read, without a shuffle."""
 
     @property
     def hops(self) -> int:
