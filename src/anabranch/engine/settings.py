@@ -23,7 +23,9 @@ _CHOICES = {
     "end_of_input": ("true", "false"),
     "isolation": ("shared", "per_site"),
 }
-_MAY_BE_AUTO = ("skew_buffer_rows", "work_memory_mb")
+_MAY_BE_AUTO = ("one_slot_rows", "skew_buffer_rows", "work_memory_mb")
+_LITTLE_ROWS = 100_000
+"""What one slot works on in less time than a shuffle takes, if it is not too much work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,10 @@ class Settings:
     sites: int = 0
     """Logical workers; 0 is one per slot."""
     slots: int = 0
-    """Spark tasks per batch; 0 is one per core."""
+    """Spark tasks per batch; 0 is one per core, and one alone where a batch is little work."""
+    one_slot_rows: Literal["auto"] | int = "auto"
+    """Rows of a batch up to which one slot takes them as they come, if that is little work; 0 is never.
+    `auto`: 100,000 if the number of slots is not given, else never."""
     quota_pairs: int = 200_000_000
     """Pairs that a query may match in one batch at one site before it is ended: bounds its time."""
     work_memory_mb: Literal["auto"] | int = "auto"
@@ -97,6 +102,11 @@ class Settings:
             return usual_work_memory(self.slots)
         return self.work_memory_mb * MEBIBYTE or None
 
+    @property
+    def little_rows(self) -> int:
+        """Rows up to which a batch may be little work; 0 before these settings are resolved."""
+        return 0 if self.one_slot_rows == "auto" else self.one_slot_rows
+
     def resolved(self, cores: int) -> Settings:
         """These settings with numbers of slots and sites where they say 0.
 
@@ -104,7 +114,10 @@ class Settings:
         3
         """
         slots = self.slots or cores
-        return replace(self, slots=slots, sites=self.sites or min(slots, PARTITIONS))
+        rows = self.one_slot_rows
+        if rows == "auto":
+            rows = 0 if self.slots else _LITTLE_ROWS
+        return replace(self, slots=slots, one_slot_rows=rows, sites=self.sites or min(slots, PARTITIONS))
 
     @property
     def uses_stations(self) -> bool:

@@ -58,7 +58,11 @@ def cheap_logs(spark: SparkSession) -> dict[str, str]:
     as atomically on a POSIX disk; two writers at once, which only the default keeps apart, are kept
     apart by our fence. Whoever has chosen a manager keeps it.
     """
-    return {} if spark.conf.get(_FILE_MANAGER, None) else {_FILE_MANAGER: _BY_RENAME}
+    settings = {} if spark.conf.get(_FILE_MANAGER, None) else {_FILE_MANAGER: _BY_RENAME}
+    if spark.conf.get("spark.ui.enabled", "true") == "false":
+        # Every job comes with its plan as text for the page, in this form or in one that costs more.
+        settings["spark.sql.ui.explainMode"] = "simple"
+    return settings
 
 
 def await_sources(query: StreamingQuery) -> None:

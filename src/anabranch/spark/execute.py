@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.task.hop_run import run_hop
@@ -17,7 +18,14 @@ from anabranch.engine.task.worker_process import give_back_surplus, keep_memory,
 from anabranch.plan.inputs import SEQUENCE
 from anabranch.spark.ingest import route
 
-_PARCELS = "slot int, state string, payload binary"
+# Not as text, which Spark would parse in every batch.
+_PARCELS = StructType(
+    [
+        StructField("slot", IntegerType()),
+        StructField("state", StringType()),
+        StructField("payload", BinaryType()),
+    ]
+)
 _Function = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -29,7 +37,8 @@ def execute_on_spark(rows: DataFrame, task: SlotTask) -> Sequence[SlotReport]:
     if task.wire.sequenced:
         # Not at ingest: Spark does not number the rows of a stream, only those of a micro-batch.
         rows = rows.withColumn(SEQUENCE, F.monotonically_increasing_id())
-    parcels = route(rows, task.routers(), task.slot_map()).mapInArrow(first_hop(task), _PARCELS)
+    routed = route(rows, task.routers(), task.slot_map(), gathers=task.gathers)
+    parcels = routed.mapInArrow(first_hop(task), _PARCELS)
     for hop in range(1, task.hops):
         parcels = parcels.repartitionById(task.slots, F.col("slot")).mapInArrow(
             _later_hop(task, hop), _PARCELS

@@ -53,10 +53,20 @@ def ingest(
     )
 
 
-def route(rows: DataFrame, routers: Sequence[Router], slot_map: SlotMap) -> DataFrame:
-    """Send each row of a micro-batch to the slots that work on its partitions, nearly always one."""
+def route(
+    rows: DataFrame, routers: Sequence[Router], slot_map: SlotMap, *, gathers: bool = False
+) -> DataFrame:
+    """Send each row of a micro-batch to the slots that work on its partitions, nearly always one.
+
+    Parameters
+    ----------
+    gathers
+        The only slot takes all rows from where they are read.
+    """
     cases = [case for router in routers for case in router.cases(_NAMES)]
     rows = _copied(_addressed(rows, cases), cases)
+    if gathers:
+        return rows.coalesce(1)
     slot = slot_map.sql(HASH)
     if not slot_map.copies:
         return rows.repartitionById(slot_map.slots, F.expr(slot))

@@ -33,6 +33,7 @@ from anabranch.engine.step.mailbox import Letter, answer, letters, opened
 from anabranch.engine.step.phase_times import Laps
 from anabranch.engine.step.prepared import Prepared
 from anabranch.engine.step.side_files import catalog_file, results_file
+from anabranch.engine.step.slot_choice import is_little
 from anabranch.engine.step.step_outcome import StepOutcome, blocks_after, catalog_after, elapsed_s, renamed
 from anabranch.engine.step.task_plan import plan_task
 from anabranch.engine.step.watermarks import advance, idle_events, unit_events
@@ -137,6 +138,8 @@ class BatchLoop:
             self._sinks[query.name].open(query.name, output_schema(query))
         self._delivered = False
         """Whether the sinks have heard of a step in this session."""
+        self._little = False
+        """Whether the last batch was little work."""
         self._in_doubt = False
         """Whether a step was about to be published and not all sinks are known to have its results.
 
@@ -279,6 +282,8 @@ class BatchLoop:
         self._in_doubt = True
         self._parent = publish(self._storage, outcome.manifest)
         self._adopt(outcome, began_s)
+        if not step:
+            self._little = is_little(told, most_rows=self._requests.settings.little_rows)
         laps.mark("commit")
         self._deliver(outcome.manifest)
         if outcome.manifest.number % COLLECT_EVERY == 0:
@@ -381,6 +386,7 @@ class BatchLoop:
             look=self._state.plans.look(batch),
             aligned=self._state.routing.tables(),
             hot=self._state.hot.keys,
+            little=self._little,
             now_s=now_s,
             router=self._decisions.router,
         )

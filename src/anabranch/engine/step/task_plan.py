@@ -46,6 +46,7 @@ def plan_task(
     look: int | None,
     aligned: Mapping[str, AlignedTable],
     hot: tuple[HotKey, ...],
+    little: bool,
     now_s: float,
     router: StationRouter,
 ) -> SlotTask:
@@ -67,6 +68,8 @@ def plan_task(
         By query with aligned routing, where its rows go.
     hot
         Keys whose rows are spread.
+    little
+        Whether one slot is enough.
     """
     compiled, file = constants
     layout, failed, emitted = catalog.layout, catalog.failed(), catalog.emitted()
@@ -80,7 +83,7 @@ def plan_task(
         tracks.transfers, blocks, work.by_site, buckets=work.kept.buckets, barriers=barriers
     )
     leaving = {name for s in shipments for name in s.blocks}
-    slots = min(settings.slots, partition_map.sites)
+    slots = 1 if little else min(settings.slots, partition_map.sites)
     drift = settings.max_drift_seconds
     return SlotTask(
         storage=storage,
@@ -88,6 +91,7 @@ def plan_task(
         constants=file,
         batch=batch,
         slots=slots,
+        gathers=little,
         partition_map=partition_map,
         tracks=tracks,
         failed=failed,

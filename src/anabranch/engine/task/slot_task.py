@@ -96,10 +96,11 @@ class SlotTask:
     """Which stations rows take first, and next."""
     aligned: Mapping[str, AlignedTable] = field(default_factory=dict)
     """By query with aligned routing, where its rows go."""
-
     hot: tuple[HotKey, ...] = ()
     """Keys whose rows are spread."""
     looks_for_hot_keys: bool = False
+    gathers: bool = False
+    """Whether the one slot takes rows from where they are read, without a shuffle."""
 
     def routers(self) -> tuple[Router, ...]:
         """Where rows on their way from ingest go that do not go by their hash."""
