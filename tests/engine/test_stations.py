@@ -103,3 +103,28 @@ def test_rows_of_a_chain_are_worked_on_at_all_sites() -> None:
             }
         run.close()
     assert worked == {0, 1, 2, 3}
+
+
+def test_references_that_share_a_state_keep_its_rows_as_long_as_the_longest_window() -> None:
+    """A stream twice, by the same key, with windows of 4 and of 1 seconds."""
+    text = (
+        "SELECT a.id AS a, b.id AS b, c.id AS c "
+        "FROM a [RANGE 4 SECONDS], b [RANGE 1 SECONDS], a [RANGE 1 SECONDS] AS c "
+        "WHERE a.u = b.u AND b.v = c.u"
+    )
+    query = bind_query("twice", text, names_of(STREAMS))
+    catalog = reconcile(STREAMS, [query], None)
+    (plan,) = catalog.plans
+    assert len({node.state for node in plan.nodes()}) < len(plan.nodes()), "nothing is shared"
+    batches = random_batches(random.Random(8), 8, most=40)
+    with scratch() as root:
+        run = LocalRun(root, STREAMS, [query], settings=Settings(sites=3, slots=2, max_blocks=0))
+        for batch in batches:
+            run.batch(batch)
+        run.drain()
+        found = run.results("twice")
+        run.close()
+    models = accepted_rows(STREAMS, batches)
+    tables = {name: model.rows_for(query) for name, model in models.items()}
+    assert found.num_rows > 1_000
+    check_rows(found, expected_rows(query, STREAMS, tables), what=text)

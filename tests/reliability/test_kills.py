@@ -33,6 +33,8 @@ def test_drivers_killed_at_steps_of_the_commit_protocol_and_workers_in_mid_batch
     for batch, slot in ((10, 0), (10, 1), (11, 1)):
         run.plant("kill", batch, slot)
     run.plant("fail", 11, 0)
+    run.plant("hop_kill", 9, 1)
+    run.plant("hop_fail", 10, 0)
     for crash_at in ("input about to be ended@-1", "manifest written@-1"):
         driver = run.start(crash_at=crash_at)
         assert driver.wait() == KILLED, f"{crash_at}: {driver.output()[-3000:]}"
@@ -46,6 +48,7 @@ def test_shuffle_files_lost_in_mid_job_are_made_again_and_no_row_is_lost_or_doub
     run = killed_run(tmp_path, batches=3)
     for batch in (0, 2):
         run.plant("shuffle", batch, 0)
+    run.plant("hop_shuffle", 1, 0)  # of both hops
     # One core: slot 1 fetches its rows after slot 0 has deleted them.
     driver = run.start(master="local[1,4]")
     assert driver.wait() == 0, driver.output()[-3000:]

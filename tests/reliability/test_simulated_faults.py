@@ -28,6 +28,7 @@ from anabranch.state.manifest import ResultFile
 from anabranch.state.storage import Storage, posix_storage
 from tests.support.crash_scenario import (
     BATCHES,
+    CHAINED,
     COPYING,
     GROUPED,
     ISOLATED,
@@ -55,6 +56,7 @@ PARTS = 4
 OTHERS = {
     "groups of joins": GROUPED,
     "windows": WINDOWED,
+    "rows between stations": CHAINED,
     "what is being copied": COPYING,
     "what has been copied": ISOLATED,
 }

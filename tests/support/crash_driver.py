@@ -6,7 +6,7 @@
 `STEPS`); `ANABRANCH_CRASH_GROUP=1` takes the JVM along at once. Files in `CHECKPOINT/faults` make a task
 fail once: `kill-<batch>-<slot>` kills its Python worker after its work and before its report, `executor-…`
 the JVM above it, `fail-…` raises there, `shuffle-…` deletes all shuffle files, `hold-…` lets it wait at its
-beginning for a file `go`. `ANABRANCH_RESTLESS=seed` moves partitions and changes plans at every boundary
+beginning for a file `go`; the same with `hop_` before it happens in the next hop of a step. `ANABRANCH_RESTLESS=seed` moves partitions and changes plans at every boundary
 (see `restless`). Product code knows nothing of this: functions are replaced here.
 """
 
@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.engine.step import batch_loop
 from anabranch.engine.step.batch_loop import BatchLoop
+from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.parcel import Parcel
 from anabranch.engine.task.slot_task import SlotTask, run_first_hop
 from anabranch.language.flow import parse_flow
@@ -105,18 +106,31 @@ def fragile_first_hop(
     if _take(faults / f"hold-{here}"):
         _hold(faults, here)
     parcels = list(run_first_hop(task, slot, batches, attempt=attempt))
-    if _take(faults / f"kill-{here}"):
+    _fail_once(faults, here)
+    yield from parcels
+
+
+def fragile_later_hop(
+    task: SlotTask, hop: int, slot: int, parcels: Iterable[Parcel], *, attempt: str = "0"
+) -> Iterator[Parcel]:
+    """`run_hop` that fails likewise, where the name of the file begins with `hop_`."""
+    made = list(run_hop(task, hop, slot, parcels, attempt=attempt))
+    _fail_once(_checkpoint_of(task) / FAULTS, f"{task.batch}-{slot}", kind="hop_")
+    yield from made
+
+
+def _fail_once(faults: Path, here: str, *, kind: str = "") -> None:
+    if _take(faults / f"{kind}kill-{here}"):
         os.kill(os.getpid(), signal.SIGKILL)
-    if _take(faults / f"executor-{here}"):
+    if _take(faults / f"{kind}executor-{here}"):
         os.kill(_parent_of(os.getppid()), signal.SIGKILL)  # worker, daemon, executor
-    if _take(faults / f"fail-{here}"):
+    if _take(faults / f"{kind}fail-{here}"):
         raise RuntimeError("failing once, on purpose")
-    if _take(faults / f"shuffle-{here}"):
+    if _take(faults / f"{kind}shuffle-{here}"):
         lost = list((faults / "local").resolve().rglob("shuffle_*.data"))
         for file in lost:
             file.unlink()
         (faults / f"lost_{len(lost)}_files").touch()
-    yield from parcels
 
 
 def _checkpoint_of(task: SlotTask) -> Path:
@@ -149,6 +163,7 @@ def main(arguments: list[str]) -> None:
     conf = dict(setting.split("=", 1) for setting in settings)
     master = conf.pop("master", None)
     spark_execute.run_first_hop = fragile_first_hop  # type: ignore[attr-defined]
+    spark_execute.run_hop = fragile_later_hop  # type: ignore[attr-defined]
     note_batches()
     if crash := os.environ.get("ANABRANCH_CRASH_AT"):
         step, _, batch = crash.partition("@")

@@ -111,9 +111,17 @@ COPYING = replace(ISOLATED, only="/site-")
 MERGED = Scenario(("pairs", "ones"), 7, compact_every=2, only="ones")
 """Results become two files, then one, again and again; it dies where they are written."""
 PARTED = Scenario(("pairs", "ones"), 6, compact_every=2, partition_by=("k",), only="ones")
+CHAINED = Scenario(("chain", "pairs", "chain_groups"), RESTLESS_BATCHES, tuple(range(6)))
+"""Without a key that all streams share: rows travel between two hops of a step, at which it may die, too."""
 
 _TRIO = "FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], a [RANGE 1 SECOND] AS c WHERE a.k = b.k AND b.k = c.k"
+_CHAIN = (
+    "FROM a [RANGE 2 SECONDS], b [RANGE 1 SECOND], a [RANGE 1 SECOND] AS c "
+    "WHERE a.k = b.k AND greatest(b.k, 1) = c.k"
+)
 TEXTS = {
+    "chain": f"SELECT a.id AS a, b.id AS b, c.id AS c {_CHAIN}",
+    "chain_groups": f"SELECT c.k, count(*) AS n, min(a.id) AS lo {_CHAIN} GROUP BY c.k",
     "pairs": "SELECT a.id AS a, b.id AS b FROM a [RANGE 3 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k",
     "ones": "SELECT id, k FROM a WHERE k = 1",
     "counts": "SELECT k, count(*) AS n FROM b [RANGE 2 SECONDS] GROUP BY k",

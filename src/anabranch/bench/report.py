@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -20,6 +20,8 @@ from anabranch.bench.join import JoinBench, JoinResult
 from anabranch.bench.kernels import KernelBench
 from anabranch.bench.many_sites import FEW, MANY, ROWS, ManySites
 from anabranch.bench.memory import StateMemory
+from anabranch.bench.station_scale import StationScale
+from anabranch.bench.stations import OrderBench
 from anabranch.bench.window import WindowBench
 from anabranch.bench.window_scale import WindowScale
 
@@ -215,6 +217,23 @@ def filter_table(results: Sequence[FilterBench]) -> Table:
             f"{r.add_seconds * 1e3:.1f} ms",
         )
     return table
+
+
+def stations_tables(orders: Mapping[str, OrderBench], scale: StationScale) -> list[Table]:
+    """Eddies beside fixed orders, and what stations bring and cost."""
+    table = Table(title="a chain of three streams: CPU time by order of stations", title_justify="left")
+    for column in ("load", "r–s first", "s–t first", "eddy", "eddy ÷ best order"):
+        table.add_column(column, justify="left" if column == "load" else "right")
+    for load, found in orders.items():
+        seconds = (f"{s:.2f} s" for s in (*found.fixed.values(), found.eddy))
+        table.add_row(load, *seconds, f"{found.ratio:.2f}")
+    title = f"{scale.rows:,} rows per stream and batch, {scale.sites} sites"
+    spread = Table(title=title, title_justify="left")
+    for column in ("measure", "value"):
+        spread.add_column(column, justify="left" if column == "measure" else "right")
+    spread.add_row("critical path of one site ÷ of all", f"{scale.spread:.1f} ×")
+    spread.add_row("CPU of the chain ÷ of a join on a shared key", f"{scale.ratio:.2f} ×")
+    return [table, spread]
 
 
 def loads_table(results: Sequence[LoadResult]) -> Table:

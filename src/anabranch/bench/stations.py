@@ -17,7 +17,7 @@ from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.engine.step.batch_loop import BatchSummary
 from anabranch.exchange.station_router import States, StationRouter, Ways
-from anabranch.workloads.chain import STREAMS, Chain
+from anabranch.workloads.chain import STREAMS, Chain, flipping
 
 Batches = Callable[[], Iterator[Mapping[str, pa.Table]]]
 WARM_UP = 5
@@ -82,6 +82,20 @@ def run_orders(scratch: Path, chain: Chain, batches: Batches, *, sites: int = 4)
     eddy = runs.pop("eddy")
     fixed = {name: run.seconds for name, run in runs.items()}
     return OrderBench(fixed, eddy.seconds, eddy.results, tuple(eddy.first), tuple(eddy.decided))
+
+
+def run_loads(scratch: Path, *, rows: int = 100_000) -> dict[str, OrderBench]:
+    """Loads on which orders differ: steady, flipping every 10th batch, and of two populations."""
+    steady, other = Chain(rows, rows // 20), Chain(rows // 2, rows // 40)
+    loads: dict[str, tuple[Chain, Batches]] = {
+        "steady": (steady, lambda: steady.batches(20, lambda _: (0.05, 20.0))),
+        "flip in every 10th batch": (other, lambda: other.batches(45, flipping(0.02, 30.0, every=10))),
+        "two populations": (other, lambda: other.correlated(20, low=0.05, high=40.0)),
+    }
+    return {
+        name: run_orders(scratch / name.replace(" ", "-"), chain, batches)
+        for name, (chain, batches) in loads.items()
+    }
 
 
 @dataclass(slots=True)

@@ -297,6 +297,30 @@ def group_filter(
             raise TooSlow("the group filter is slower than it should be:\n" + "\n".join(slow))
 
 
+def stations(
+    rows: Annotated[int, typer.Option(help="Rows per stream and batch.", min=1000)] = 100_000,
+    json_file: JsonFile = None,
+    debug: Debug = False,
+) -> None:
+    """Joins without a common key: eddies beside fixed orders, all sites beside one, hops beside none."""
+    with telling(debug=debug):
+        from anabranch.bench.report import machine, stations_tables
+        from anabranch.bench.station_scale import run_station_scale
+        from anabranch.bench.stations import run_loads
+
+        console = _console()
+        with console.status("Joining …"), tempfile.TemporaryDirectory() as folder:
+            orders = run_loads(Path(folder) / "orders", rows=rows)
+            scale = run_station_scale(Path(folder) / "scale", rows=rows)
+        for table in stations_tables(orders, scale):
+            console.print(table)
+        measured = {
+            "orders": {load: asdict(found) | {"ratio": found.ratio} for load, found in orders.items()},
+            "scale": asdict(scale) | {"spread": scale.spread, "ratio": scale.ratio},
+        }
+        _write(json_file, {"bench": "stations", "machine": machine()} | measured)
+
+
 def _console() -> Console:
     """Wide enough for the tables."""
     console = Console()

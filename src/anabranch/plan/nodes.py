@@ -165,6 +165,6 @@ class StationsNode:
         yield from (rows for rows in self.onward.values() if len(rows) > 1)
 
     def rows(self) -> Iterator[StoredNode]:
-        """Everything that is kept, once."""
-        kept = {node.state: node for s in self.stations for node in (*s.left, *s.right)}
+        """Everything that is kept. References that share a state have windows of their own."""
+        kept = {(node.state, node.aliases): node for s in self.stations for node in (*s.left, *s.right)}
         yield from kept.values()
