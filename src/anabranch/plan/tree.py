@@ -133,19 +133,26 @@ def probe_from(graph: JoinGraph, states: Sequence[str], first: str | None) -> Pr
     first
         The state whose rows must not be met by other new rows; None if there is none.
     """
-    orders = default_probe(graph).orders
+    orders = (_connected_order(graph, alias, by_predicates=True) for alias in graph.aliases)
     ranked = sorted(zip(states, orders, strict=True), key=lambda pair: pair[0] != first)
     return Probe(tuple(order for _, order in ranked))
 
 
-def _connected_order(graph: JoinGraph, first: str) -> tuple[str, ...]:
-    """All references from the first on, by key or predicate as long as there is one."""
+def _connected_order(graph: JoinGraph, first: str, *, by_predicates: bool = False) -> tuple[str, ...]:
+    """All references from the first on, by key or predicate as long as there is one.
+
+    Parameters
+    ----------
+    by_predicates
+        Whether of those with a key in common the ones come first that have other predicates, too.
+    """
     order = [first]
     rest = [alias for alias in graph.aliases if alias != first]
     while rest:
         connected = [a for a in rest if graph.connected(order, (a,))]
         equi = [a for a in rest if graph.shared_classes(order, (a,))]
-        order.append((equi or connected or rest)[0])
+        both = [a for a in equi if by_predicates and graph.residuals_between(tuple(order), (a,))]
+        order.append((both or equi or connected or rest)[0])
         rest.remove(order[-1])
     return tuple(order)
 

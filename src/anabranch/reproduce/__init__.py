@@ -27,6 +27,13 @@ from anabranch.reproduce.dcape.dcape_grid import (
     dcape_fig12,
     dcape_fig13,
 )
+from anabranch.reproduce.diffusion.diffusion_fig7 import (
+    diffusion_fig7,
+    diffusion_fig8,
+    diffusion_fig9,
+    diffusion_fig10,
+)
+from anabranch.reproduce.diffusion.diffusion_hotkey import diffusion_hotkey
 from anabranch.reproduce.flux.flux_fig3 import flux_fig3
 from anabranch.reproduce.flux.flux_fig7 import flux_fig7, flux_fig8
 from anabranch.reproduce.flux.flux_fig9 import flux_fig9
@@ -82,6 +89,11 @@ EXPERIMENTS: dict[str, Experiment] = {
     "cosmos-fig5-12": cosmos_fig5_12,
     "cosmos-fig5-13": cosmos_fig5_13,
     "cosmos-fig5-14": cosmos_fig5_14,
+    "diffusion-fig7": diffusion_fig7,
+    "diffusion-fig8": diffusion_fig8,
+    "diffusion-fig9": diffusion_fig9,
+    "diffusion-fig10": diffusion_fig10,
+    "diffusion-hotkey": diffusion_hotkey,
 }
 
 

@@ -30,7 +30,7 @@ CONVINCED = 3
 """Boundaries in a row at which it must."""
 RATE_MEMORY = 0.7
 """How much of a rate is what it was before the last step."""
-PER_BATCH = 2
+PER_BATCH = 4
 """Segments of a batch per site, to begin with: so many of them even out what one has more than another."""
 IN_REACH = 256
 """Segments that a row may meet at most."""
