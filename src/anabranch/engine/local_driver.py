@@ -66,7 +66,11 @@ class LocalRun:
                 storage=storage,
                 fence=self.fence,
                 catalog=reconcile(
-                    self.streams, tuple(queries), newest(storage), stations=settings.uses_stations
+                    self.streams,
+                    tuple(queries),
+                    newest(storage),
+                    stations=settings.uses_stations,
+                    sharing=settings.sharing == "auto",
                 ),
                 settings=settings,
                 sinks=self.sinks,

@@ -20,6 +20,7 @@ _CHOICES = {
     "ordering": ("auto", "plan", "eddy"),
     "end_of_input": ("true", "false"),
     "isolation": ("shared", "per_site"),
+    "sharing": ("auto", "off"),
 }
 _MAY_BE_AUTO = ("skew_buffer_rows", "work_memory_mb")
 
@@ -59,6 +60,8 @@ class Settings:
     stations on all sites, where rows find their own way; `auto`, stations where there are several sites."""
     isolation: str = "shared"
     """Whether sites share their blocks; `per_site`: a partition that moves is copied, and that is charged."""
+    sharing: str = "off"
+    """Whether queries that one representative can answer run as one and are split after: `auto`, `off`."""
     end_of_input: str = "false"
     """Whether a run that reads what is available and stops declares that nothing older will come."""
 

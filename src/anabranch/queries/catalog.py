@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import xxhash
@@ -24,6 +24,7 @@ from anabranch.plan.logical import (
     column_name,
 )
 from anabranch.plan.tree import default_plan
+from anabranch.queries.groups import running_queries
 from anabranch.state import Manifest, QueryState, QueryStatus
 
 
@@ -39,6 +40,13 @@ class Catalog:
     """The plan of every query, where no site has one of its own."""
     sources_by_name: bool = False
     """Whether Spark tells the sources apart by name; else by position."""
+    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By representative the text of every query that it was made for, those that have left among them."""
+
+    @property
+    def answered(self) -> tuple[Query, ...]:
+        """The queries as users know them: members of groups in the place of their representatives."""
+        return tuple(member for query in self.queries for member in query.answered)
 
     @property
     def sources(self) -> list[str]:
@@ -101,13 +109,11 @@ class Catalog:
         return {
             "streams": {s.name: _stream_json(s) for s in self.streams},
             "queries": {
-                r.query.name: {
-                    "text": r.query.text,
-                    "fields": _fields(r.query),
-                    "stations": r.tree is not None,
-                }
+                query.name: {"text": query.text, "fields": _fields(query), "stations": r.tree is not None}
                 for r in self.layout.queries
+                for query in {r.query.name: r.query, **{q.name: q for q in r.query.answered}}.values()
             },
+            "groups": {name: dict(members) for name, members in self.groups.items()},
             "sources": {"by_name": self.sources_by_name, "order": self.sources},
         }
 
@@ -119,6 +125,7 @@ def reconcile(
     *,
     sources_by_name: bool = False,
     stations: bool = True,
+    sharing: bool = False,
 ) -> Catalog:
     """Accept changes that leave the meaning of the kept state alone; refuse the others.
 
@@ -131,14 +138,18 @@ def reconcile(
     stations
         Whether new joins without a key that all streams share run at stations; those that the checkpoint
         knows go on as they began, for their state is laid out so.
+    sharing
+        Whether new queries form groups; those that the checkpoint knows go on in the group they are in.
     """
     known = {q.name: q for q in manifest.queries} if manifest else {}
     remembered: Mapping[str, Any] = manifest.catalog if manifest else {}
     for stream in streams:
         _check_stream(stream, remembered.get("streams", {}).get(stream.name))
     next_batch = manifest.batch + 1 if manifest else 0
+    groups: Mapping[str, Mapping[str, str]] = remembered.get("groups", {})
+    running, groups = running_queries(queries, streams, groups, known=known, sharing=sharing)
     states = []
-    for query in queries:
+    for query in {q.name: q for r in running for q in (r, *r.answered)}.values():
         before = known.get(query.name)
         if before is None:
             states.append(QueryState(query.name, fingerprint(query), next_batch))
@@ -150,10 +161,10 @@ def reconcile(
         for name, query in remembered.get("queries", {}).items()
         if name in known
     }
-    at_stations = {query.name: as_began.get(query.name, stations) for query in queries}
-    layout = layout_of(queries, {state.name: state.since for state in states}, at_stations)
+    at_stations = {query.name: as_began.get(query.name, stations) for query in running}
+    layout = layout_of(running, {state.name: state.since for state in states}, at_stations)
     plans = tuple(compile_plan(layout, routed, default_plan(routed.graph)) for routed in layout.queries)
-    return Catalog(tuple(streams), tuple(queries), tuple(states), layout, plans, sources_by_name)
+    return Catalog(tuple(streams), running, tuple(states), layout, plans, sources_by_name, groups)
 
 
 def explain_query(catalog: Catalog, name: str, *, sites: int) -> str:

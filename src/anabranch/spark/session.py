@@ -234,6 +234,7 @@ class Session:
                     manifest,
                     sources_by_name=by_name,
                     stations=settings.uses_stations,
+                    sharing=settings.sharing == "auto",
                 )
                 check_sources(catalog, manifest.catalog if manifest else {})
                 loop = self._loop(catalog, settings, storage, fence)
@@ -325,6 +326,7 @@ class Session:
             tuple(self._queries.values()),
             manifest,
             stations=self.settings().uses_stations,
+            sharing=self.settings().sharing == "auto",
         )
         chosen, sites = names if name is None else [name], self.settings().sites
         print(

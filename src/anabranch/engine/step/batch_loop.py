@@ -118,7 +118,7 @@ class BatchLoop:
         self._decider: Decider = decider or AdaptiveDecider()
         self._state, self._decisions = self._start()
         self.wire: Wire = wire_of(self.layout.inputs)
-        for query in catalog.queries:
+        for query in catalog.answered:
             sinks[query.name].open(query.name, output_schema(query))
         self._in_doubt = False
         """Whether a step was about to be published and not all sinks are known to have its results.
@@ -373,6 +373,6 @@ class BatchLoop:
 
     def _deliver(self, manifest: Manifest) -> None:
         """Give the sinks the results of the newest step."""
-        give_results(manifest, self._catalog.queries, self._sinks, storage=self._storage)
+        give_results(manifest, self._catalog.answered, self._sinks, storage=self._storage)
         keep_dead_letters(self._storage, manifest)
         note_delivered(self._storage, manifest.key, self._parent)

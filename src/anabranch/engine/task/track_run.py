@@ -16,6 +16,7 @@ from anabranch.engine.task.block_writer import BlockWriter
 from anabranch.engine.task.guest_rows import gather
 from anabranch.engine.task.open_blocks import OpenBlock
 from anabranch.engine.task.site_work import TrackWork, join_states
+from anabranch.engine.task.split_writer import SplitWriter
 from anabranch.engine.task.staging import ResultWriter
 from anabranch.exchange.address import PARTITIONS
 from anabranch.operators.group.aligned_windows import AlignedWindows
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from anabranch.engine.task.slot_task import SlotTask
 
 States = dict[str, list[RowSet]]
+Writer = ResultWriter | SplitWriter
 
 
 def _grouping_of(
@@ -102,7 +104,7 @@ class TrackRun:
         self.sent: dict[str, list[pa.RecordBatch]] = {}
         """Rows that go on to other stations, by the state that will keep them."""
 
-    def run(self, writer: ResultWriter) -> None:
+    def run(self, writer: Writer) -> None:
         if self._arrived is None:
             self._answer_joined(writer)
         started, written_s, emitted = time.thread_time(), writer.seconds, writer.rows
@@ -119,7 +121,7 @@ class TrackRun:
             self._tell(found[0], time.thread_time() - started - (writer.seconds - written_s))
             self._tell_references(found[1])
 
-    def _evaluate(self, writer: ResultWriter) -> tuple[Operator, States] | None:
+    def _evaluate(self, writer: Writer) -> tuple[Operator, States] | None:
         """Compute what the plan lacks and let it work; None where the batch is the older track's."""
         # Rows that travel arrive at spilled partitions, too, and must meet what is there.
         travels = isinstance(self._work.plan.root, StationsNode)
@@ -152,14 +154,14 @@ class TrackRun:
         self._memory = WorkMemory(query, self._task.work_memory, self._spill)
         self.discard()
 
-    def _answer_joined(self, writer: ResultWriter) -> None:
+    def _answer_joined(self, writer: Writer) -> None:
         """Group the results of a join, whatever tracks have found them: the newest answers for all."""
         window = self._work.plan.window
         if window is not None and window.joined and self._work.until is None:
             blocks = [as_stream(block.rows) for block in self._blocks_of(window.state)]
             self._run(self._grouping(window, blocks, writer), writer)
 
-    def _run(self, operator: Operator, writer: ResultWriter) -> None:
+    def _run(self, operator: Operator, writer: Writer) -> None:
         before = writer.rows
         try:
             operator.run()
@@ -256,7 +258,7 @@ class TrackRun:
                 self._report.rebuilt_rows += sum(map(len, rows))
         self._report.rebuild_s += time.thread_time() - began
 
-    def _operator(self, states: States, writer: ResultWriter) -> Operator:
+    def _operator(self, states: States, writer: Writer) -> Operator:
         plan, until, quota = self._work.plan, self._work.until, self._task.quota_pairs
         if isinstance(plan.root, StationsNode):
             return self._station_join(plan.root, states, writer)
@@ -270,7 +272,7 @@ class TrackRun:
             return join(plan, new=self._rows, old=states, emit=writer.write, quota=quota, memory=self._memory)
         return self._grouping(plan.window, states.get(plan.window.state, ()), writer)
 
-    def _station_join(self, root: StationsNode, states: States, writer: ResultWriter) -> StationJoin:
+    def _station_join(self, root: StationsNode, states: States, writer: Writer) -> StationJoin:
         arrived = self._arrived
         if arrived is None:
             leaves = (node for node in root.rows() if isinstance(node, LeafNode))
@@ -289,7 +291,7 @@ class TrackRun:
         seed = f"{self._task.batch} {self._report.site}"
         return self._task.router.choose(tuple(o.state for o in options), vectors, seed=seed)
 
-    def _grouping(self, window: WindowNode, blocks: Sequence[RowSet], writer: ResultWriter) -> Operator:
+    def _grouping(self, window: WindowNode, blocks: Sequence[RowSet], writer: Writer) -> Operator:
         query = self._work.plan.query
         return _grouping_of(window)(
             query,
