@@ -7,7 +7,8 @@
 fail once: `kill-<batch>-<slot>` kills its Python worker after its work and before its report, `executor-…`
 the JVM above it, `fail-…` raises there, `shuffle-…` deletes all shuffle files, `hold-…` lets it wait at its
 beginning for a file `go`; the same with `hop_` before it happens in the next hop of a step.
-`ANABRANCH_RESTLESS=seed` moves partitions and changes plans at every boundary (see `restless`). Product code knows nothing of this: functions are replaced here.
+`ANABRANCH_RESTLESS=seed` moves partitions and changes plans at every boundary (see `restless`). Product code
+knows nothing of this: functions are replaced here.
 """
 
 from __future__ import annotations

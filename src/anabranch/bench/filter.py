@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.operators.filter.group_filter import GroupFilter
-from anabranch.operators.filter.predicate import Between, Conjunction, Constraint, OneOf, Predicate
+from anabranch.plan.predicate import Between, Conjunction, Constraint, OneOf, Predicate
 
 ITEMS = 10_000
 PRICES = 1000.0

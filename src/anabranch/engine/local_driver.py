@@ -74,7 +74,12 @@ class LocalRun:
                 storage=storage,
                 fence=self.fence,
                 catalog=reconcile(
-                    self.streams, running, manifest, stations=settings.uses_stations, submitted=submitted
+                    self.streams,
+                    running,
+                    manifest,
+                    stations=settings.uses_stations,
+                    submitted=submitted,
+                    sharing=settings.sharing == "auto",
                 ),
                 settings=settings,
                 sinks=self.sinks,

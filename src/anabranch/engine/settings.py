@@ -22,6 +22,7 @@ _CHOICES = {
     "routing": ("auto", "hash", "aligned"),
     "end_of_input": ("true", "false"),
     "isolation": ("shared", "per_site"),
+    "sharing": ("auto", "off"),
 }
 _MAY_BE_AUTO = ("one_slot_rows", "skew_buffer_rows", "work_memory_mb")
 _LITTLE_ROWS = 100_000
@@ -72,6 +73,8 @@ class Settings:
     """Whether keys that are more than a site's share of a join are spread over all sites: `auto` or `off`."""
     isolation: str = "shared"
     """Whether sites share their blocks; `per_site`: a partition that moves is copied, and that is charged."""
+    sharing: str = "off"
+    """Whether queries that one representative can answer run as one and are split after: `auto`, `off`."""
     end_of_input: str = "false"
     """Whether a run that reads what is available and stops declares that nothing older will come."""
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any, Literal
 
+from anabranch.plan.predicate import Predicate
+
 AGGREGATES_ALIAS = "#"
 """Stands for a reference in the names of aggregates: no alias can be called so."""
 RESULTS_ALIAS = "&"
@@ -319,6 +321,36 @@ class Grouping:
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """A query that is answered from the results of another, its representative."""
+
+    query: Query
+    """As the user wrote it."""
+    predicate: Predicate
+    """Which results are its own, over the representative's columns, and ages (`Split.times`)."""
+    outputs: tuple[Output, ...]
+    """Its columns, over the representative's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How the results of a representative are split.
+
+    Attributes
+    ----------
+    times
+        Columns of the event times of its references, where windows differ. The attribute `age.<i>` is how
+        much older the i-th of them is than the newest of all, in microseconds.
+    attributes
+        Columns that predicates are about, with their types.
+    """
+
+    members: tuple[Member, ...]
+    times: tuple[str, ...]
+    attributes: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A continuous window join of one to eight stream references, and a grouping of its results."""
 
@@ -332,6 +364,13 @@ class Query:
     text: str
     """The SELECT as the user wrote it, for messages."""
     grouping: Grouping | None = None
+    split: Split | None = None
+    """Of a representative: who gets its results."""
+
+    @property
+    def answered(self) -> tuple[Query, ...]:
+        """The queries that get its results: itself, or those it represents."""
+        return (self,) if self.split is None else tuple(m.query for m in self.split.members)
 
     @property
     def stateless(self) -> bool:

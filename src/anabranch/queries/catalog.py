@@ -26,6 +26,7 @@ from anabranch.plan.logical import (
     column_name,
 )
 from anabranch.plan.tree import Plan, default_plan, parse_plan
+from anabranch.queries.groups import running_queries
 from anabranch.state import Manifest, QueryState, QueryStatus
 
 
@@ -43,6 +44,8 @@ class Catalog:
     """Whether Spark tells the sources apart by name; else by position."""
     stations: bool = True
     """Whether new joins without a key that all streams share run at stations."""
+    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By representative the text of every query that it was made for, those that have left among them."""
     forgotten: frozenset[str] = frozenset()
     """Queries that were dropped while a session ran: declared again, they stay so."""
     retired: frozenset[str] = frozenset()
@@ -51,6 +54,11 @@ class Catalog:
     """Queries that came while a session ran: the next one takes them up by itself."""
     content: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What the next session will compare itself with; it stays when queries emit or fail."""
+
+    @property
+    def answered(self) -> tuple[Query, ...]:
+        """The queries as users know them: members of groups in the place of their representatives."""
+        return tuple(member for query in self.queries for member in query.answered)
 
     @property
     def table_joins(self) -> dict[str, list[TableJoin]]:
@@ -133,19 +141,21 @@ class Catalog:
         return {
             "streams": {s.name: _stream_json(s) for s in self.streams},
             "queries": {
-                r.query.name: {
-                    "fingerprint": states[r.query.name].fingerprint,
-                    "since": states[r.query.name].since,
-                    "plan": plans[r.query.name],
-                    "text": r.query.text,
-                    "fields": _fields(r.query),
+                query.name: {
+                    "fingerprint": states[query.name].fingerprint,
+                    "since": states[query.name].since,
+                    "plan": plans.get(query.name),
+                    "text": query.text,
+                    "fields": _fields(query),
                     "stations": r.tree is not None,
-                    "sink": _sink_json(r.query.sink),
+                    "sink": _sink_json(query.sink),
                 }
-                | ({"submitted": True} if r.query.name in self.submitted else {})
+                | ({"submitted": True} if query.name in self.submitted else {})
                 for r in self.layout.queries
-                if r.query.name in states
+                for query in {q.name: q for q in (r.query, *r.query.answered)}.values()
+                if query.name in states
             },
+            "groups": {name: dict(members) for name, members in self.groups.items()},
             "sources": {"by_name": self.sources_by_name, "order": self.sources},
             "dropped": sorted(self.forgotten),
         }
@@ -159,6 +169,7 @@ def reconcile(
     sources_by_name: bool = False,
     stations: bool = True,
     submitted: Iterable[str] = (),
+    sharing: bool = False,
 ) -> Catalog:
     """Accept changes that leave the meaning of the kept state alone; refuse the others.
 
@@ -173,14 +184,18 @@ def reconcile(
         knows go on as they began, for their state is laid out so.
     submitted
         Queries that came while a session ran.
+    sharing
+        Whether new queries form groups; those that the checkpoint knows go on in the group they are in.
     """
     known = {q.name: q for q in manifest.queries} if manifest else {}
     remembered: Mapping[str, Any] = manifest.catalog if manifest else {}
     for stream in streams:
         _check_stream(stream, remembered.get("streams", {}).get(stream.name))
     next_batch = manifest.batch + 1 if manifest else 0
+    groups: Mapping[str, Mapping[str, str]] = remembered.get("groups", {})
+    running, groups = running_queries(queries, streams, groups, known=known, sharing=sharing)
     states = []
-    for query in queries:
+    for query in {q.name: q for r in running for q in (r, *r.answered)}.values():
         before = known.get(query.name)
         if before is None:
             states.append(QueryState(query.name, fingerprint(query), next_batch))
@@ -192,8 +207,8 @@ def reconcile(
         for name, query in remembered.get("queries", {}).items()
         if name in known
     }
-    at_stations = {query.name: as_began.get(query.name, stations) for query in queries}
-    layout = layout_of(queries, {state.name: state.since for state in states}, at_stations)
+    at_stations = {query.name: as_began.get(query.name, stations) for query in running}
+    layout = layout_of(running, {state.name: state.since for state in states}, at_stations)
     plans = tuple(
         compile_plan(layout, routed, _default_plan(routed, remembered["queries"] if name in known else {}))
         for routed in layout.queries
@@ -201,12 +216,13 @@ def reconcile(
     )
     catalog = Catalog(
         tuple(streams),
-        tuple(queries),
+        running,
         tuple(states),
         layout,
         plans,
         sources_by_name,
         stations,
+        groups,
         forgotten=frozenset(remembered.get("dropped", ())),
         submitted=frozenset(submitted),
     )

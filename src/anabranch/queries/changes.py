@@ -51,7 +51,7 @@ Change = Add | Drop | Replace
 
 def check_change(change: Change, catalog: Catalog, pending: Sequence[Change]) -> None:
     """Refuse a change that makes no sense after those that are under way."""
-    there = {s.name for s in catalog.states if s.status is not QueryStatus.DROPPED}
+    there = {s.name for s in catalog.states if s.status is not QueryStatus.DROPPED} - catalog.groups.keys()
     going = {other.name for other in pending if isinstance(other, Drop)}
     there = (there - going) | {other.name for other in pending if not isinstance(other, Drop)}
     if isinstance(change, Add):
@@ -65,6 +65,11 @@ def check_change(change: Change, catalog: Catalog, pending: Sequence[Change]) ->
     if change.name not in there:
         listed = ", ".join(sorted(there)[:20]) or "none"
         raise ConfigError(f"there is no query {change.name!r}: choose from {listed}")
+    if any(change.name in members for members in catalog.groups.values()):
+        raise ConfigError(
+            f"query {change.name!r} shares its work with others, which cannot change while the session runs: "
+            "change it and start again, or start with sharing = 'off'"
+        )
     if isinstance(change, Replace):
         _check_outputs(change.query, catalog, pending)
     elif there == {change.name}:
@@ -72,7 +77,7 @@ def check_change(change: Change, catalog: Catalog, pending: Sequence[Change]) ->
 
 
 def _check_outputs(query: Query, catalog: Catalog, pending: Sequence[Change]) -> None:
-    known = {q.name: q for q in catalog.queries}
+    known = {q.name: q for q in catalog.answered}
     known |= {other.name: other.query for other in pending if not isinstance(other, Drop)}
     before = [(o.name, o.type) for o in known[query.name].outputs]
     if [(o.name, o.type) for o in query.outputs] != before:
@@ -93,7 +98,7 @@ def changed(catalog: Catalog, changes: Sequence[Change], manifest: Manifest) -> 
     if all(isinstance(change, Drop) for change in changes):
         return _without(catalog, {change.name for change in changes})
     gone = catalog.dropped()
-    queries = {q.name: q for q in catalog.queries if q.name not in gone}
+    queries = {q.name: q for q in catalog.answered if q.name not in gone}
     new: set[str] = set()
     dropped: set[str] = set()
     for change in changes:

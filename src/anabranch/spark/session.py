@@ -301,6 +301,7 @@ class Session:
                     sources_by_name=by_name,
                     stations=settings.uses_stations,
                     submitted=submitted,
+                    sharing=settings.sharing == "auto",
                 )
                 check_sources(catalog, manifest.catalog if manifest else {})
                 told = (JsonLog(storage), *listeners)
@@ -428,6 +429,7 @@ class Session:
             tuple(self._queries.values()),
             manifest,
             stations=self.settings().uses_stations,
+            sharing=self.settings().sharing == "auto",
         )
         chosen, sites = names if name is None else [name], self.settings().sites
         print(

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.operators.filter.group_filter import GroupFilter
-from anabranch.operators.filter.predicate import (
+from anabranch.plan.predicate import (
     FALSE,
     TRUE,
     Between,

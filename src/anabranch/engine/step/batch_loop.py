@@ -134,7 +134,7 @@ class BatchLoop:
         self._requests = Requests(settings)
         self._decider: Decider = decider or AdaptiveDecider()
         self._state, self._decisions = self._start()
-        for query in catalog.queries:
+        for query in catalog.answered:
             self._sinks[query.name].open(query.name, output_schema(query))
         self._delivered = False
         """Whether the sinks have heard of a step in this session."""
@@ -476,7 +476,7 @@ class BatchLoop:
         """Give the sinks the results of the newest step."""
         give_results(
             manifest,
-            self.catalog.queries,
+            self.catalog.answered,
             self._sinks,
             storage=self._storage,
             everyone=not self._delivered,

@@ -21,7 +21,7 @@ from anabranch.engine.task.site_groups import SiteGroup, group_sites
 from anabranch.engine.task.site_shares import SiteShares
 from anabranch.engine.task.site_work import TrackWork
 from anabranch.engine.task.split_rows import SplitRows
-from anabranch.engine.task.staging import ResultWriter
+from anabranch.engine.task.split_writer import ended, writer_of
 from anabranch.engine.task.track_run import Part, TrackRun
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_counts import partition_counts
@@ -70,7 +70,7 @@ class Evaluation:
         self._site_of = task.partition_map.as_array()
         self._at_work = at_work
         plans = {w.plan.query.name: w.plan for site in self._sites for w in task.work[site]}
-        self._writers = {name: ResultWriter(task, p.query, slot, unique) for name, p in plans.items()}
+        self._writers = {name: writer_of(task, p.query, slot, unique) for name, p in plans.items()}
         self._passing = {name for name, plan in plans.items() if not states_of([plan])}
         """Queries without state."""
         self._kept: dict[str, list[pa.RecordBatch]] = {}
@@ -184,7 +184,7 @@ class Evaluation:
         try:
             track.run(writer)
         except QuotaExceeded as error:
-            self.report.failures[query] = str(error)
+            self.report.failures |= ended(writer.query, str(error))
             track.discard()
         self._take_kept(track)
         for state, batches in track.sent.items():

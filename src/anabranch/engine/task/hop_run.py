@@ -15,6 +15,7 @@ from anabranch.engine.task.block_writer import BlockWriter
 from anabranch.engine.task.open_blocks import OpenBlock, open_blocks
 from anabranch.engine.task.parcel import Parcel, opened, parcels_of, report_parcel
 from anabranch.engine.task.site_work import TrackWork
+from anabranch.engine.task.split_writer import SplitWriter, ended, writer_of
 from anabranch.engine.task.staging import ResultWriter
 from anabranch.engine.task.track_run import TrackRun
 from anabranch.exchange.address import PARTITIONS
@@ -50,7 +51,7 @@ class _HopRun:
         self._sites = task.partition_map.sites_of_slot(slot, task.slots)
         self._site_of = task.partition_map.as_array()
         self._files = BlockWriter(task.storage, stamp=task.stamp, slot=slot, unique=unique)
-        self._writers: dict[str, ResultWriter] = {}
+        self._writers: dict[str, ResultWriter | SplitWriter] = {}
         self._sent: dict[str, list[pa.RecordBatch]] = {}
 
     def run(self, arrived: dict[str, list[pa.RecordBatch]]) -> Iterator[Parcel]:
@@ -103,12 +104,12 @@ class _HopRun:
         """Run a query's stations at a site; returns pairs by partition."""
         query = work.plan.query
         if query.name not in self._writers:
-            self._writers[query.name] = ResultWriter(self.task, query, self.report.slot, self._unique)
+            self._writers[query.name] = writer_of(self.task, query, self.report.slot, self._unique)
         track = TrackRun(self.task, work, {}, old, report, self._files, arrived=rows)
         try:
             track.run(self._writers[query.name])
         except QuotaExceeded as error:
-            self.report.failures[query.name] = str(error)
+            self.report.failures |= ended(query, str(error))
             track.discard()
         self.report.blocks += [*track.written, *self._files.write_made(track.kept)]
         for state, batches in track.sent.items():

@@ -19,6 +19,7 @@ from anabranch.engine.task.block_writer import BlockWriter
 from anabranch.engine.task.guest_rows import gather
 from anabranch.engine.task.open_blocks import OpenBlock
 from anabranch.engine.task.site_work import TrackWork, join_states
+from anabranch.engine.task.split_writer import SplitWriter
 from anabranch.engine.task.staging import ResultWriter
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_counts import partition_counts
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from anabranch.engine.task.slot_task import SlotTask
 
 States = dict[str, list[RowSet]]
+Writer = ResultWriter | SplitWriter
 
 
 def _grouping_of(
@@ -126,7 +128,7 @@ class TrackRun:
         self.origins: Mapping[int, RowSet] = {}
         """Of hot keys, the rows from which results start here."""
 
-    def run(self, writer: ResultWriter) -> None:
+    def run(self, writer: Writer) -> None:
         if self._arrived is None and self._part in (Part.ALL, Part.GROUPS):
             self._answer_joined(writer)
         if self._part is Part.GROUPS:
@@ -145,7 +147,7 @@ class TrackRun:
             self._tell(found[0], time.thread_time() - started - (writer.seconds - written_s))
             self._tell_references(found[1])
 
-    def _evaluate(self, writer: ResultWriter) -> tuple[Operator, States] | None:
+    def _evaluate(self, writer: Writer) -> tuple[Operator, States] | None:
         """Compute what the plan lacks and let it work; None where the batch is the older track's."""
         # Rows that travel arrive at spilled partitions, too, and must meet what is there.
         travels = isinstance(self._work.plan.root, StationsNode) or self._part is Part.SPLIT
@@ -179,14 +181,14 @@ class TrackRun:
         self._memory = WorkMemory(query, self._task.work_memory, self._spill)
         self.discard()
 
-    def _answer_joined(self, writer: ResultWriter) -> None:
+    def _answer_joined(self, writer: Writer) -> None:
         """Group the results of a join, whatever tracks have found them: the newest answers for all."""
         window = self._work.plan.window
         if window is not None and window.joined and self._work.until is None:
             blocks = [as_stream(block.rows) for block in self._blocks_of(window.state)]
             self._run(self._grouping(window, blocks, writer), writer)
 
-    def _run(self, operator: Operator, writer: ResultWriter) -> None:
+    def _run(self, operator: Operator, writer: Writer) -> None:
         before = writer.rows
         try:
             operator.run()
@@ -293,7 +295,7 @@ class TrackRun:
                 self._report.rebuilt_rows += sum(map(len, rows))
         self._report.rebuild_s += time.thread_time() - began
 
-    def _operator(self, states: States, writer: ResultWriter) -> Operator:
+    def _operator(self, states: States, writer: Writer) -> Operator:
         plan, until, quota = self._work.plan, self._work.until, self._task.quota_pairs
         if isinstance(plan.root, StationsNode):
             return self._station_join(plan.root, states, writer)
@@ -313,7 +315,7 @@ class TrackRun:
             return join(plan, new=self._rows, old=states, emit=writer.write, quota=quota, memory=self._memory)
         return self._grouping(plan.window, states.get(plan.window.state, ()), writer)
 
-    def _station_join(self, root: StationsNode, states: States, writer: ResultWriter) -> StationJoin:
+    def _station_join(self, root: StationsNode, states: States, writer: Writer) -> StationJoin:
         arrived = self._arrived
         if arrived is None:
             leaves = (node for node in root.rows() if isinstance(node, LeafNode))
@@ -346,7 +348,7 @@ class TrackRun:
         seed = f"{self._task.batch} {self._report.site}"
         return self._task.router.choose(tuple(o.state for o in options), vectors, seed=seed)
 
-    def _grouping(self, window: WindowNode, blocks: Sequence[RowSet], writer: ResultWriter) -> Operator:
+    def _grouping(self, window: WindowNode, blocks: Sequence[RowSet], writer: Writer) -> Operator:
         query = self._work.plan.query
         return _grouping_of(window)(
             query,

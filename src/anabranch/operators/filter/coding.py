@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
 
-from anabranch.operators.filter.predicate import Constant
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.column_codes import has_codes, to_codes
+from anabranch.plan.predicate import Constant
 
 LEAST, MOST = -(2**63), 2**63 - 1
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from anabranch.operators.filter.coding import LEAST, MOST, Coding
 from anabranch.operators.filter.kernel import IN_RANGE, IN_SET, NO_VALUE, NOT_IN_SET
-from anabranch.operators.filter.predicate import Between, Conjunction, Constant, Constraint, IsNull, OneOf
 from anabranch.operators.rows.arrays import Int64s
+from anabranch.plan.predicate import Between, Conjunction, Constant, Constraint, IsNull, OneOf
 
 Check = tuple[int, int, int, int]
 """Attribute, kind, low and high, as the kernel has them."""

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.operators.filter.level import Level, Pairs
-from anabranch.operators.filter.predicate import Conjunction, Predicate
 from anabranch.operators.rows.arrays import Rows32
 from anabranch.operators.rows.column_codes import Flags
 from anabranch.operators.rows.expressions import where
+from anabranch.plan.predicate import Conjunction, Predicate
 
 PIECE_PAIRS = 1 << 20
 """Pairs that are found at a time."""
@@ -57,7 +57,7 @@ class GroupFilter:
 
     Examples
     --------
-    >>> from anabranch.operators.filter.predicate import Between
+    >>> from anabranch.plan.predicate import Between
     >>> filters = GroupFilter({"price": pa.int64()})
     >>> filters.add(7, Predicate((Conjunction((Between("price", 10, 20),)),)))
     >>> rows = pa.table({"price": [5, 15, None, 20]})

@@ -14,11 +14,11 @@ from anabranch.operators.filter.coding import Coding
 from anabranch.operators.filter.entry_arrays import EntryArrays, flatten
 from anabranch.operators.filter.kernel import IN_RANGE, IN_SET, NO_VALUE, match_list, near_order
 from anabranch.operators.filter.lists import FirstChecks, Lists, Spans
-from anabranch.operators.filter.predicate import Conjunction
 from anabranch.operators.filter.segment_tree import SegmentTree
 from anabranch.operators.filter.value_table import ValueTable
 from anabranch.operators.rows.arrays import Int64s, Rows32
 from anabranch.operators.rows.column_codes import Flags, validity
+from anabranch.plan.predicate import Conjunction
 
 Pairs = tuple[Rows32, Rows32]
 """Rows and entries."""

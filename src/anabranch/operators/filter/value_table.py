@@ -13,8 +13,10 @@ from anabranch.operators.filter.kernel import IN_SET, bucket_of, match_values
 from anabranch.operators.filter.lists import Lists, Spans, splitters
 from anabranch.operators.rows.arrays import Int64s
 
-DENSE = 8
+DENSE = 16
 """Slots per value up to which every value between the least and the largest gets a slot of its own."""
+SMALL = 1 << 14
+"""Slots that are always few enough for that."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,11 +37,11 @@ class ValueTable:
         distinct, place = np.unique(values, return_inverse=True)
         spans = lists.add(place, owners, count=len(distinct))
         least, span = int(distinct[0]), int(distinct[-1]) - int(distinct[0]) + 1
-        if span <= DENSE * len(distinct) + 1024:
+        if span <= DENSE * len(distinct) + SMALL:
             slots = np.zeros((span, 2), dtype=np.int32)
             slots[distinct - distinct[0]] = spans
             return cls(attribute, least, -1, np.zeros(1, np.int64), slots, splitters(distinct))
-        bits = (2 * len(distinct) - 1).bit_length()
+        bits = (4 * len(distinct) - 1).bit_length()
         keys, slots = np.zeros(1 << bits, dtype=np.int64), np.zeros((1 << bits, 2), dtype=np.int32)
         _insert(distinct, spans, 64 - bits, keys, slots)
         return cls(attribute, 0, 64 - bits, keys, slots, splitters(distinct))

@@ -1,0 +1,107 @@
+"""A query that is said to be contained in another has no result that the other has not, on any data tried."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+
+from anabranch.plan.logical import Query
+from anabranch.queries.containment import contained
+from anabranch.testing.stream_model import expected_rows
+from tests.queries.generated_groups import STREAMS, A, B, bound, joined, rows_of
+
+ALL = [
+    "{a}.id AS x",
+    "{a}.k AS k",
+    "{a}.v AS v",
+    "{a}.s AS s",
+    "{a}.m AS m",
+    "{a}.ts AS t",
+    "{b}.id AS y",
+    "{b}.w AS w",
+    "{b}.ts AS u",
+]
+
+
+def results(query: Query, tables: dict[str, pa.Table]) -> Counter[str]:
+    rows = expected_rows(query, (A, B), tables)
+    return Counter(repr(sorted(row.items())) for row in rows.to_pylist())
+
+
+def looser(text: str, rng: random.Random) -> str:
+    """The same query with a condition less, or a longer window."""
+    head, _, where = text.partition(" WHERE ")
+    conditions = where.split(" AND ")
+    if "BETWEEN" not in where and "(" not in where and len(conditions) > 1 and rng.random() < 0.6:
+        del conditions[rng.randrange(1, len(conditions))]
+    head = head.replace("[RANGE 1 SECOND]", rng.choice(("[RANGE 1 SECOND]", "[RANGE 4 SECONDS]")))
+    return f"{head} WHERE {' AND '.join(conditions)}"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_contained_query_has_no_result_that_the_other_has_not(seed: int) -> None:
+    rng = random.Random(seed)
+    tables = {name: rows_of(rng, name, 0, 60) for name in STREAMS}
+    decided = told_apart = 0
+    for _ in range(25):
+        first = joined(rng, ALL)
+        second = looser(first, rng) if rng.random() < 0.7 else joined(rng, ALL)
+        inner, outer = bound(first), bound(second)
+        for one, other in ((inner, outer), (outer, inner)):
+            if contained(one, other, STREAMS):
+                decided += 1
+                assert not results(one, tables) - results(other, tables), f"{one.text}\n{other.text}"
+            else:
+                told_apart += bool(results(one, tables) - results(other, tables))
+    assert decided > 8
+    assert told_apart > 2
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "expected"),
+    [
+        ("SELECT id FROM a WHERE v > 20", "SELECT id FROM a WHERE v > 10", True),
+        ("SELECT id FROM a WHERE v > 10", "SELECT id FROM a WHERE v > 20", False),
+        ("SELECT id FROM a WHERE s = 'ab'", "SELECT id FROM a WHERE s LIKE 'a%'", True),
+        ("SELECT id FROM a WHERE k = 1 OR k = 2", "SELECT id FROM a WHERE k IN (1, 2, 3)", True),
+        ("SELECT id FROM a WHERE k IN (1, 4)", "SELECT id FROM a WHERE k IN (1, 2, 3)", False),
+        ("SELECT id FROM a WHERE v > 1", "SELECT id FROM a WHERE NOT (v IS NULL)", True),
+        ("SELECT id FROM a WHERE v > 1", "SELECT id FROM a WHERE v <> 1", True),
+        ("SELECT id FROM a WHERE v >= 1", "SELECT id FROM a WHERE v <> 1", False),
+        ("SELECT id FROM a WHERE s IS NULL", "SELECT id FROM a", True),
+        ("SELECT id FROM a WHERE v > 1 AND v < 1", "SELECT id FROM a WHERE s = 'q'", True),
+    ],
+)
+def test_filters_decide(inner: str, outer: str, expected: bool) -> None:
+    assert contained(bound(inner), bound(outer), STREAMS) is expected
+
+
+JOIN = "SELECT a.id FROM a [RANGE {0} SECONDS], b [NOW] WHERE a.k = b.k"
+
+
+def test_windows_of_joins_may_be_shorter_by_theorem_31() -> None:
+    three, five = (bound(JOIN.format(n)) for n in (3, 5))
+    assert contained(three, five, STREAMS)
+    assert not contained(five, three, STREAMS)
+
+
+def test_windows_of_aggregates_must_be_the_same_by_theorem_32() -> None:
+    text = "SELECT s, count(*) AS n FROM a [RANGE {} SECONDS] {} GROUP BY s"
+    three, five = (bound(text.format(n, "")) for n in (3, 5))
+    assert not contained(three, five, STREAMS)
+    assert contained(bound(text.format(3, "WHERE s = 'x'")), three, STREAMS), (
+        "a filter of keys keeps groups whole"
+    )
+    assert not contained(bound(text.format(3, "WHERE v > 1")), three, STREAMS), "a filter of rows does not"
+
+
+def test_the_auctions_of_table_31() -> None:
+    q3 = bound("SELECT a.id FROM a [RANGE 3 HOURS], b [NOW] WHERE a.k = b.k")
+    q4 = bound("SELECT a.id, b.w FROM a [RANGE 5 HOURS], b [NOW] WHERE a.k = b.k")
+    q5 = bound("SELECT o.id, o.v, c.w FROM b [NOW] c, a [RANGE 5 HOURS] o WHERE o.k = c.k")
+    assert contained(q3, q5, STREAMS)
+    assert contained(q4, q5, STREAMS)
+    assert not contained(q5, q3, STREAMS)
