@@ -43,7 +43,7 @@ def run_groups(case: Case, decider: Decider | None = None) -> tuple[dict[str, pa
             if phase is case.phases[-1]:
                 run.end_of_input()
             run.close()
-    return {name: sink.table() for name, sink in sinks.items()}, run.loop._catalog
+    return {name: sink.table() for name, sink in sinks.items()}, run.loop.catalog
 
 
 def check_groups(case: Case, decider: Decider | None = None) -> None:
