@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from anabranch.engine.listener import Listener
     from anabranch.engine.progress import Progress
     from anabranch.engine.sinks.console_sink import console
+    from anabranch.engine.sinks.kafka_topic import kafka
     from anabranch.engine.sinks.memory_sink import memory
     from anabranch.engine.sinks.parquet_sink import parquet
     from anabranch.engine.sinks.sink import ResultBatch, Sink
@@ -49,6 +50,7 @@ __all__ = [
     "UnsupportedVersionError",
     "__version__",
     "console",
+    "kafka",
     "memory",
     "parquet",
     "parse_flow",
@@ -76,6 +78,7 @@ _HOMES = {
     "Session": "spark.session",
     "Sink": "engine.sinks.sink",
     "console": "engine.sinks.console_sink",
+    "kafka": "engine.sinks.kafka_topic",
     "memory": "engine.sinks.memory_sink",
     "parquet": "engine.sinks.parquet_sink",
     "parse_flow": "language.flow",

@@ -96,6 +96,34 @@ def test_a_listener_may_stop_the_run_in_its_own_batch(tmp_path: Path) -> None:
     assert driver.wait(LONG_S)
 
 
+def test_what_is_noticed_in_mid_batch_is_told_at_once_and_a_listener_may_stop_the_run(tmp_path: Path) -> None:
+    class Stops(ab.Listener):
+        def on_event(self, event: ab.Event) -> None:
+            if event.kind is ab.EventKind.KAFKA_SILENT:
+                driver.stop()
+
+    publishing, go_on = threading.Event(), threading.Event()
+
+    def publish(results: ab.ResultBatch) -> None:
+        publishing.set()
+        assert go_on.wait(LONG_S)
+
+    local = local_run(tmp_path, q=SimpleNamespace(open=lambda *_: None, publish=publish))
+    driver, query = RunDriver(local.loop, local.fence, listeners=[Stops()]), Query()
+    driver.begin(query, step=local.loop.step)  # type: ignore[arg-type]
+    batch = threading.Thread(target=process, args=(driver, 0))
+    batch.start()
+    assert publishing.wait(LONG_S)
+    driver.tell(ab.EventKind.KAFKA_SILENT, "waiting for Kafka")
+    assert [event.message for event in driver.record.events] == ["waiting for Kafka"]
+    assert not query.ended.is_set(), "the batch is under way"
+    go_on.set()
+    assert driver.wait(LONG_S)
+    batch.join(LONG_S)
+    driver.tell(ab.EventKind.KAFKA_ANSWERS, "too late: the run has ended")
+    assert len(driver.record.events) == 1
+
+
 def test_what_a_batch_raises_is_why_the_run_failed_and_listeners_hear_it_last(tmp_path: Path) -> None:
     told: list[object] = []
 

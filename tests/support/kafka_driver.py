@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from anabranch.adapt.events import Event
 from anabranch.engine.listener import Listener
 from anabranch.engine.progress import Progress
-from anabranch.plan.logical import Connector
+from anabranch.engine.sinks.kafka_topic import kafka
 from anabranch.spark.session import Session
 from anabranch.spark.spark_session import spark_session
 from tests.support.crash_driver import die_at, note_batches
@@ -89,8 +89,7 @@ def run(spark: SparkSession, servers: str, scratch: Path, per_batch: int) -> Non
     session = Session(spark, scratch / "checkpoint", sites=4)
     for topic in TOPICS:
         session.stream(topic, stream_of(spark, servers, topic, per_batch), time="ts_us", lateness=LATENESS)
-    options: tuple[tuple[str, str], ...] = (("kafka.bootstrap.servers", servers),)
-    session.query("underpaid", SELECT, sink=Connector("kafka", "underpaid", options))
+    session.query("underpaid", SELECT, sink=kafka("underpaid", servers))
     session.start(availableNow=True, listeners=[Told()]).awaitTermination()
     print("done", flush=True)
 
