@@ -7,11 +7,13 @@ import typer
 from anabranch.cli.bench import bench
 from anabranch.cli.demo.demo import demo
 from anabranch.cli.explain import explain
+from anabranch.cli.queries import queries
 from anabranch.cli.reproduce import reproduce
 from anabranch.cli.run import run
 from anabranch.cli.state import state
+from anabranch.cli.submit import drop, submit
 
-COMMANDS = (run, explain, state, demo, reproduce)
+COMMANDS = (run, explain, state, queries, submit, drop, demo, reproduce)
 
 app = typer.Typer(
     name="anabranch",

@@ -16,7 +16,7 @@ from anabranch.language.syntax.statements import CreateQuery, CreateStream, SetO
 from anabranch.plan.logical import Column, Connector, Flow, Query, Stream
 
 
-def parse_flow(text: str, *, path: str | None = None) -> Flow:
+def parse_flow(text: str, *, path: str | None = None, known: Mapping[str, Stream] | None = None) -> Flow:
     """Read and check a flow file.
 
     Parameters
@@ -25,6 +25,8 @@ def parse_flow(text: str, *, path: str | None = None) -> Flow:
         Statements `CREATE STREAM`, `CREATE QUERY` and `SET`, separated by semicolons.
     path
         Where the text came from, for messages.
+    known
+        Streams that a session has already, by name: queries may read them.
 
     Raises
     ------
@@ -41,7 +43,8 @@ def parse_flow(text: str, *, path: str | None = None) -> Flow:
     "(`page` = '/')"
     """
     source = SourceText(text, path)
-    streams: dict[str, Stream] = {}
+    given = {} if known is None else {name.lower(): stream for name, stream in known.items()}
+    streams: dict[str, Stream] = dict(given)
     queries: dict[str, Query] = {}
     settings: dict[str, str] = {}
     for statement in parse_statements(source):
@@ -56,7 +59,8 @@ def parse_flow(text: str, *, path: str | None = None) -> Flow:
                 queries[query.name.lower()] = query
             case SetOption():
                 settings[statement.key] = statement.value
-    return Flow(tuple(streams.values()), tuple(queries.values()), tuple(settings.items()))
+    declared = (stream for name, stream in streams.items() if name not in given)
+    return Flow(tuple(declared), tuple(queries.values()), tuple(settings.items()))
 
 
 def bind_query(
