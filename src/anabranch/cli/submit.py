@@ -9,7 +9,7 @@ import typer
 
 from anabranch.cli.state import check_is_checkpoint
 from anabranch.cli.telling import Debug, InputError, telling
-from anabranch.engine.step.mailbox import Letter, Undecided, await_answer, post
+from anabranch.engine.live.mailbox import Letter, Undecided, await_answer, post
 from anabranch.language.flow import parse_flow
 from anabranch.queries.catalog import known_streams
 from anabranch.state import Manifest, PosixStorage, newest

@@ -114,7 +114,7 @@ class Manifest:
         Files staged in this step. Both are published by linking: a staged file is removed
         when no retained manifest names it.
     mail
-        Names of the letters that this step has carried out, each with its answer (`engine.step.mailbox`).
+        Names of the letters that this step has carried out, each with its answer (`engine.live.mailbox`).
     committed_at
         Unix time in seconds, given by the caller.
     """
