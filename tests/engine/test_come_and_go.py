@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from anabranch.adapt.events import EventKind
+from anabranch.engine.live.mailbox import Letter, Undecided, await_answer, letters, post
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.parquet_sink import ParquetSink
-from anabranch.engine.step.mailbox import Letter, Undecided, await_answer, letters, post
 from anabranch.engine.task.staging import output_schema
 from anabranch.errors import ConfigError
 from anabranch.plan.logical import Connector, Query

@@ -9,11 +9,13 @@ from anabranch.cli.demo.demo import demo
 from anabranch.cli.docs import docs
 from anabranch.cli.explain import explain
 from anabranch.cli.prepare import prepare
+from anabranch.cli.queries import queries
 from anabranch.cli.reproduce import reproduce
 from anabranch.cli.run import run
 from anabranch.cli.state import state
+from anabranch.cli.submit import drop, submit
 
-COMMANDS = (run, explain, state, demo, docs, prepare, reproduce)
+COMMANDS = (run, explain, state, queries, submit, drop, demo, docs, prepare, reproduce)
 
 app = typer.Typer(
     name="anabranch",

@@ -39,7 +39,7 @@ def state(
 ) -> None:
     """Show streams, states, queries and health of a checkpoint; it may be in use."""
     with telling(debug=debug):
-        _check_is_checkpoint(checkpoint)
+        check_is_checkpoint(checkpoint)
         if dead_letters:
             _show_dead_letters(checkpoint, limit, as_json=as_json)
             return
@@ -52,7 +52,8 @@ def state(
         raise typer.Exit(1)
 
 
-def _check_is_checkpoint(path: Path) -> None:
+def check_is_checkpoint(path: Path) -> None:
+    """Refuse a directory that is none."""
     if not path.is_dir():
         raise InputError(f"there is no checkpoint {path}: give the directory that --checkpoint named")
     if not any((path / part).exists() for part in (LOCK, EPOCHS, MANIFESTS)):

@@ -11,6 +11,7 @@ import pyarrow as pa
 from anabranch.adapt.boundary.decider import Decider
 from anabranch.engine.boundary.observation import IsOver
 from anabranch.engine.listener import Listener
+from anabranch.engine.live.mailbox import Letter, change_of
 from anabranch.engine.local_ingest import wire_rows
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.run_record import RunRecord
@@ -19,7 +20,6 @@ from anabranch.engine.sinks.memory_sink import MemorySink
 from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.engine.sinks.sink import Sink
 from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
-from anabranch.engine.step.mailbox import Letter, change_of
 from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.open_blocks import close_blocks
 from anabranch.engine.task.parcel import Parcel, opened

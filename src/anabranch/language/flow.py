@@ -19,7 +19,13 @@ ColumnsOf = Callable[[Stream], tuple[Column, ...]]
 """Tells the columns of a stream that a SELECT makes; only Spark can."""
 
 
-def parse_flow(text: str, *, path: str | None = None, columns_of: ColumnsOf | None = None) -> Flow:
+def parse_flow(
+    text: str,
+    *,
+    path: str | None = None,
+    columns_of: ColumnsOf | None = None,
+    known: Mapping[str, Stream] | None = None,
+) -> Flow:
     """Read and check a flow file.
 
     Parameters
@@ -31,6 +37,8 @@ def parse_flow(text: str, *, path: str | None = None, columns_of: ColumnsOf | No
     columns_of
         Tells the columns of streams with a SELECT. Without it they are told from the text as far as that
         goes, and queries that need more are left `unbound`.
+    known
+        Streams that a session has already, by name: queries may read them.
 
     Raises
     ------
@@ -47,7 +55,8 @@ def parse_flow(text: str, *, path: str | None = None, columns_of: ColumnsOf | No
     "(`page` = '/')"
     """
     source = SourceText(text, path)
-    streams: dict[str, Stream] = {}
+    given = {} if known is None else {name.lower(): stream for name, stream in known.items()}
+    streams: dict[str, Stream] = dict(given)
     tables: dict[str, Table] = {}
     queries: dict[str, Query] = {}
     unbound: dict[str, str] = {}
@@ -75,7 +84,7 @@ def parse_flow(text: str, *, path: str | None = None, columns_of: ColumnsOf | No
             case SetOption():
                 settings[statement.key] = statement.value
     return Flow(
-        tuple(streams.values()),
+        tuple(stream for name, stream in streams.items() if name not in given),
         tuple(queries.values()),
         tuple(settings.items()),
         tuple(unbound.items()),

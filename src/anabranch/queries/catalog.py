@@ -18,6 +18,7 @@ from anabranch.plan.logical import (
     AGGREGATES_ALIAS,
     RESULTS_ALIAS,
     Aggregate,
+    Column,
     Connector,
     Grouping,
     Query,
@@ -233,6 +234,19 @@ def _default_plan(routed: RoutedQuery, remembered: Mapping[str, Any]) -> Plan:
     """The plan of sites that have none of their own: manifests do not name it, so that it must stay."""
     before = remembered.get(routed.query.name, {}).get("plan")
     return default_plan(routed.graph) if before is None else parse_plan(before)
+
+
+def known_streams(manifest: Manifest) -> dict[str, Stream]:
+    """The streams of a checkpoint, without their sources."""
+    return {
+        name: Stream(
+            name,
+            tuple(Column(column, kind) for column, kind in known["columns"].items()),
+            known["time"],
+            known["lateness_us"],
+        )
+        for name, known in manifest.catalog["streams"].items()
+    }
 
 
 def explain_query(catalog: Catalog, name: str, *, sites: int) -> str:

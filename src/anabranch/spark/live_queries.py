@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from anabranch.engine.live.mailbox import Letter, change_of
 from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.engine.sinks.sink import Sink
 from anabranch.engine.step.batch_loop import BatchLoop
-from anabranch.engine.step.mailbox import Letter, change_of
 from anabranch.errors import ConfigError, StateError
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Connector, Query, Stream

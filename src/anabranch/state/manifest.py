@@ -116,7 +116,7 @@ class Manifest:
     tables
         By static table, the version that the batch has used, as JSON.
     mail
-        Names of the letters that this step has carried out, each with its answer (`engine.step.mailbox`).
+        Names of the letters that this step has carried out, each with its answer (`engine.live.mailbox`).
     committed_at
         Unix time in seconds, given by the caller.
     """

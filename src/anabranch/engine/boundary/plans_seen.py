@@ -18,10 +18,11 @@ from anabranch.plan.cost.estimates import Estimates, window_seconds
 from anabranch.plan.cost.plan_cost import Calibration, plan_cost
 from anabranch.plan.cost.probe_counts import plan_block_probes
 from anabranch.plan.graph import JoinGraph
-from anabranch.plan.logical import Column, Query, Stream
+from anabranch.plan.logical import Query
 from anabranch.plan.search.candidates import canonical
 from anabranch.plan.search.optimizer import best_probe, ranked
 from anabranch.plan.tree import Plan, parse_plan
+from anabranch.queries.catalog import known_streams
 from anabranch.state import Manifest
 
 CANDIDATES = 5
@@ -87,7 +88,7 @@ class QueryPlans:
 def plans_seen(manifest: Manifest) -> tuple[QueryPlans, ...]:
     """All joins of three and more references that some site has reported about."""
     remembered = manifest.controller.get("plans", {})
-    streams = {name: _stream(name, known) for name, known in manifest.catalog["streams"].items()}
+    streams = known_streams(manifest)
     tracks = Tracks.from_json(manifest.tracks)
     found = []
     for name, known in manifest.catalog["queries"].items():
@@ -131,8 +132,3 @@ def _sites(query: Query, plans: tuple[str, ...], remembered: Mapping[str, Any]) 
         observed = policy.of(site, query.name).observed_s
         found.append(SitePlans(site, str(running[site]), observed, cheapest_first))
     return tuple(found)
-
-
-def _stream(name: str, known: Mapping[str, Any]) -> Stream:
-    columns = tuple(Column(column, kind) for column, kind in known["columns"].items())
-    return Stream(name, columns, known["time"], known["lateness_us"])

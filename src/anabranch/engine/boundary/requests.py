@@ -98,13 +98,26 @@ class Migrations:
     sites: tuple[int, ...]
     strategy: str
 
-    def checked(self, tracks: Tracks, joins: Joins, *, sites: int) -> tuple[Migration, ...]:
-        """One for each site; raises ConfigError where they make no sense.
+    def checked(
+        self,
+        tracks: Tracks,
+        joins: Joins,
+        *,
+        sites: int,
+        plans: PlanState,
+        blocks: Sequence[BlockMeta],
+        room: int | None,
+    ) -> tuple[Migration, ...]:
+        """One for each site; raises ConfigError where they make no sense, or keep more than there is room.
 
         Parameters
         ----------
         sites
             Those that there will be from the next boundary on.
+        blocks
+            What the next step will start from.
+        room
+            Bytes for intermediate rows; None is any number.
         """
         if self.query not in tracks.plans:
             raise ConfigError(f"there is no join {self.query!r}: choose from {', '.join(tracks.plans)}")
@@ -118,7 +131,10 @@ class Migrations:
         if unknown := [site for site in self.sites if not 0 <= site < sites]:
             raise ConfigError(f"there is no site {unknown[0]}: choose from 0 to {sites - 1}")
         tree = _tree(self.plan, aliases=parse_plan(tracks.plans[self.query][0]).aliases)
-        return tuple(Migration(self.query, site, str(tree), Strategy(self.strategy)) for site in self.sites)
+        how = Strategy(self.strategy)
+        migrations = tuple(Migration(self.query, site, str(tree), how) for site in self.sites)
+        check_room(migrations, plans, joins=joins, blocks=blocks, room=room)
+        return migrations
 
 
 def _tree(plan: str, *, aliases: Sequence[str]) -> Plan:

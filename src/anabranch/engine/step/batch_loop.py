@@ -7,34 +7,32 @@ Free of Spark: `execute` runs the slots somewhere and returns their reports.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from anabranch.adapt.boundary.boundary_state import BoundaryState
 from anabranch.adapt.boundary.decider import AdaptiveDecider, Decider
 from anabranch.adapt.boundary.decisions import Decisions
-from anabranch.adapt.events import Event
 from anabranch.adapt.tracks.tracks import Tracks
 from anabranch.engine.boundary.observation import IsOver
-from anabranch.engine.boundary.requests import Asked, Migrations, Requests, check_room
+from anabranch.engine.boundary.requests import Asked, Migrations, Requests
+from anabranch.engine.live.changed_queries import with_changes
+from anabranch.engine.live.mailbox import Letter, answer, letters, opened
+from anabranch.engine.live.prepared import Prepared
 from anabranch.engine.reports import SlotReport, charge_packing
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.sink import Sink
-from anabranch.engine.step.changed_queries import with_changes
+from anabranch.engine.step.batch_summary import BatchSummary as BatchSummary
 from anabranch.engine.step.delivery import delivered, give_results, note_delivered
 from anabranch.engine.step.entry import check_entry
 from anabranch.engine.step.finality import pending_rows, results_due, with_input_ended
 from anabranch.engine.step.hop_reports import critical_path_s, merged_hops
 from anabranch.engine.step.late_rows import late_events
-from anabranch.engine.step.mailbox import Letter, answer, letters, opened
 from anabranch.engine.step.phase_times import Laps
-from anabranch.engine.step.prepared import Prepared
-from anabranch.engine.step.side_files import catalog_file, results_file
 from anabranch.engine.step.slot_choice import is_little
-from anabranch.engine.step.step_outcome import StepOutcome, blocks_after, catalog_after, elapsed_s, renamed
+from anabranch.engine.step.step_manifest import step_manifest
+from anabranch.engine.step.step_outcome import StepOutcome, blocks_after, catalog_after, elapsed_s
 from anabranch.engine.step.task_plan import plan_task
 from anabranch.engine.step.watermarks import advance, idle_events, unit_events
 from anabranch.engine.task.admission import is_waiting
@@ -49,7 +47,6 @@ from anabranch.plan.inputs import Layout
 from anabranch.queries.catalog import Catalog
 from anabranch.queries.changes import Change, Drop
 from anabranch.state import NO_PARENT, Manifest, Stamp, Storage, StreamState, digest, publish, recover
-from anabranch.state.block_lists import listed, with_new_list
 from anabranch.state.fence import Fence
 from anabranch.state.garbage import collect_garbage
 
@@ -59,22 +56,6 @@ COLLECT_EVERY = 8
 Execute = Callable[[SlotTask], Sequence[SlotReport]]
 ReadLetter = Callable[[Letter], tuple[Change, Sink | None]]
 """Makes a change, and the sink of a query that comes, of what somebody asks for."""
-
-
-@dataclass(frozen=True, slots=True)
-class BatchSummary:
-    """What a batch did, for progress and tests."""
-
-    manifest: Manifest
-    reports: tuple[SlotReport, ...]
-    seconds: Mapping[str, float]
-    replayed: bool = False
-    events: tuple[Event, ...] = ()
-    """What was decided at the boundary after the batch."""
-    critical_path_s: float = 0.0
-    """CPU time of the busiest site, hop by hop: what machines for each site would have waited for."""
-    eddies: tuple[Mapping[str, Any], ...] = ()
-    """Where rows choose among stations: tickets, shares, what decided."""
 
 
 class BatchLoop:
@@ -200,13 +181,11 @@ class BatchLoop:
     def read_mail(self, read: ReadLetter) -> None:
         """Take up what other processes ask for; the next step carries it out, or says why not."""
         for name in letters(self._storage):
-            if self._requests.knows(name):
-                continue
-            try:
-                change, sink = read(opened(self._storage, name))
-                self.ask(change, sink, letter=name)
-            except (AnabranchError, OSError) as error:
-                self._requests.refuse(name, str(error))
+            if not self._requests.knows(name):
+                try:
+                    self.ask(*read(opened(self._storage, name)), letter=name)
+                except (AnabranchError, OSError) as error:
+                    self._requests.refuse(name, str(error))
 
     @property
     def _streams(self) -> tuple[StreamState, ...]:
@@ -276,7 +255,7 @@ class BatchLoop:
             known=known,
             began_s=began_s,
             wall_s=sum(laps.seconds.values()),
-            position=(step, offsets, source_id),
+            position=(offsets, source_id),
         )
         self._fence.check()
         self._in_doubt = True
@@ -305,9 +284,11 @@ class BatchLoop:
         self.manifest, self._began_s = outcome.manifest, began_s
         if outcome.prepared.compiled is not self._prepared.compiled:
             self._constants = None
+        if (queries := outcome.prepared.catalog.queries) is not self.catalog.queries:
+            sinks = self._sinks | {a.change.name: a.sink for a in outcome.changes if a.sink is not None}
+            self._sinks = {query.name: sinks[query.name] for query in queries}
         self._prepared = outcome.prepared
         self._state, self._decisions = outcome.state, outcome.decisions
-        self._sinks |= {a.change.name: a.sink for a in outcome.changes if a.sink is not None}
         self._requests.carried_out(
             outcome.requests,
             outcome.changes,
@@ -350,13 +331,16 @@ class BatchLoop:
         force: bool = False,
     ) -> None:
         """Let one site, or all, change to another plan at the next boundary."""
-        settings, joins = self._requests.settings, self._prepared.observation.joins
+        settings = self._requests.settings
         sites = range(settings.sites) if site is None else (site,)
-        asked = Migrations(query, plan, tuple(sites), strategy)
-        migrations = asked.checked(self.tracks, joins, sites=settings.sites)
-        blocks = self.manifest.blocks if self.manifest else ()
-        room = None if force else settings.work_memory_bytes
-        check_room(migrations, self._state.plans, joins=joins, blocks=blocks, room=room)
+        migrations = Migrations(query, plan, tuple(sites), strategy).checked(
+            self.tracks,
+            self._prepared.observation.joins,
+            sites=settings.sites,
+            plans=self._state.plans,
+            blocks=self.manifest.blocks if self.manifest else (),
+            room=None if force else settings.work_memory_bytes,
+        )
         self._requests.migrate(migrations)
 
     def next_task(self) -> SlotTask:
@@ -399,11 +383,11 @@ class BatchLoop:
         known: Mapping[str, StreamState],
         began_s: float,
         wall_s: float,
-        position: tuple[int, str, str],
+        position: tuple[str, str],
     ) -> StepOutcome:
-        """What a step leads to that found the streams as `known`; `position`: its number and the sources'."""
-        step, offsets, source_id = position
-        catalog, failures = catalog_after(self.catalog, task, reports)
+        """What a step leads to that found the streams as `known`; `position`: that of the sources."""
+        offsets, source_id = position
+        catalog = catalog_after(self.catalog, task, reports)
         blocks, settings = blocks_after(task, reports), self._requests.settings
         timeout = settings.idle_timeout_seconds
         streams = advance(
@@ -416,7 +400,7 @@ class BatchLoop:
         )
         observed = self._prepared.observation.of(
             task.batch,
-            step,
+            task.stamp.step,
             settings=settings,
             ran=(task.partition_map, self.tracks),
             left=(blocks, streams),
@@ -425,35 +409,20 @@ class BatchLoop:
             seconds=(elapsed_s(known, streams), wall_s),
         )
         state, decisions = self._decider.decide(self._state, observed)
-        stamp = task.stamp
-        lists = self.manifest.lists if self.manifest else ()
-        kept = with_new_list(listed(renamed(blocks, decisions.renames), lists), stamp)
-        results = tuple(f for r in reports for f in r.results if f.query not in failures)
-        content, file = catalog_file(catalog, self.manifest, stamp)
-        manifest = Manifest(
-            batch=task.batch,
-            step=step,
-            number=self.manifest.number + 1 if self.manifest else 0,
+        manifest = step_manifest(
+            task,
+            reports,
+            before=self.manifest,
             parent=self._parent,
-            epoch=self._fence.epoch,
-            attempt=secrets.token_hex(8),
             offsets=offsets,
             source_id=source_id,
             committed_at=self._clock(),
-            streams=streams,
-            blocks=kept.blocks(),
-            lists=tuple(known for known, _ in kept.lists),
-            partition_map=decisions.partition_map.site_of_partition,
-            sites=decisions.partition_map.sites,
-            tracks=decisions.tracks.beside(self._prepared.compiled.defaults).to_json(),
-            queries=catalog.states,
-            tables=dict(self._tables),
-            catalog=content,
-            catalog_file=file,
-            results=results,
-            results_file=results_file(results, stamp),
-            dead_letters=tuple(f for r in reports for f in r.dead_letters),
-            controller=state.to_json(),
+            left=(blocks, streams),
+            catalog=catalog,
+            tables=self._tables,
+            state=state,
+            decisions=decisions,
+            tracks=decisions.tracks.beside(self._prepared.compiled.defaults),
         )
         silent = idle_events(
             task.batch, streams, before_s=self._began_s, now_s=began_s, idle_timeout_s=timeout

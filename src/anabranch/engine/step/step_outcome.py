@@ -11,8 +11,8 @@ from anabranch.adapt.boundary.decisions import Decisions
 from anabranch.adapt.events import Event
 from anabranch.adapt.tracks.tracks import Migration
 from anabranch.engine.boundary.requests import Asked
+from anabranch.engine.live.prepared import Prepared
 from anabranch.engine.reports import SlotReport
-from anabranch.engine.step.prepared import Prepared
 from anabranch.engine.step.shipments import without_shipped
 from anabranch.engine.task.admission import is_waiting
 from anabranch.engine.task.slot_task import SlotTask
@@ -35,15 +35,13 @@ class StepOutcome:
     events: tuple[Event, ...]
 
 
-def catalog_after(
-    catalog: Catalog, task: SlotTask, reports: Sequence[SlotReport]
-) -> tuple[Catalog, Mapping[str, str]]:
+def catalog_after(catalog: Catalog, task: SlotTask, reports: Sequence[SlotReport]) -> Catalog:
     """The catalog with what queries have emitted, and why some of them were ended."""
     failures = {query: message for r in reports for query, message in r.failures.items()}
     waiting = Counter[str]()
     for site in (site for r in reports for site in r.sites):
         waiting.update(site.waiting)
-    return catalog.with_failures(failures).with_emitted(task.emissions, waiting), failures
+    return catalog.with_failures(failures).with_emitted(task.emissions, waiting)
 
 
 def blocks_after(task: SlotTask, reports: Sequence[SlotReport]) -> tuple[BlockMeta, ...]:

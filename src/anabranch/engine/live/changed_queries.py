@@ -10,7 +10,7 @@ from anabranch.adapt.events import Event, EventKind
 from anabranch.adapt.tracks.tracks import Tracks
 from anabranch.engine.boundary.observation import IsOver
 from anabranch.engine.boundary.requests import Asked
-from anabranch.engine.step.prepared import Prepared
+from anabranch.engine.live.prepared import Prepared
 from anabranch.engine.step.side_files import catalog_file
 from anabranch.engine.step.step_outcome import StepOutcome
 from anabranch.queries.catalog import Catalog

@@ -1,0 +1,27 @@
+"""What a batch did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from anabranch.adapt.events import Event
+from anabranch.engine.reports import SlotReport
+from anabranch.state import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSummary:
+    """What a batch did, for progress and tests."""
+
+    manifest: Manifest
+    reports: tuple[SlotReport, ...]
+    seconds: Mapping[str, float]
+    replayed: bool = False
+    events: tuple[Event, ...] = ()
+    """What was decided at the boundary after the batch."""
+    critical_path_s: float = 0.0
+    """CPU time of the busiest site, hop by hop: what machines for each site would have waited for."""
+    eddies: tuple[Mapping[str, Any], ...] = ()
+    """Where rows choose among stations: tickets, shares, what decided."""
