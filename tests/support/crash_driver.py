@@ -6,9 +6,9 @@
 `STEPS`); `ANABRANCH_CRASH_GROUP=1` takes the JVM along at once. Files in `CHECKPOINT/faults` make a task
 fail once: `kill-<batch>-<slot>` kills its Python worker after its work and before its report, `executor-…`
 the JVM above it, `fail-…` raises there, `shuffle-…` deletes all shuffle files, `hold-…` lets it wait at its
-beginning for a file `go`; the same with `hop_` before it happens in the next hop of a step.
-`ANABRANCH_RESTLESS=seed` moves partitions and changes plans at every boundary (see `restless`). Product code
-knows nothing of this: functions are replaced here.
+beginning for a file `go`; with `hop_` before it, the same but waiting happens in the next hop of a step.
+`ANABRANCH_RESTLESS=seed` moves partitions and changes plans at every boundary (see `restless`). Product
+code knows nothing of this: functions are replaced here.
 """
 
 from __future__ import annotations

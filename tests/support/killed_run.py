@@ -147,7 +147,7 @@ class Driver:
 
 
 def killed_run(root: Path, *, batches: int = 12, rows: int = 60, seed: int = 0) -> KilledRun:
-    """Two streams with disorder; joins, one of them at stations, groups, a filter, to the end of input."""
+    """Two streams with disorder; joins, groups of one, a filter, an aggregate, to the end of input."""
     disorder_us = 300_000
     work = uniform_streams(
         root / "in", batches=batches, rows_per_batch=rows, key_space=rows, disorder_us=disorder_us, seed=seed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +20,9 @@ from anabranch.exchange.station_router import States, StationRouter, Ways
 from anabranch.workloads.chain import STREAMS, Chain, flipping
 
 Batches = Callable[[], Iterator[Mapping[str, pa.Table]]]
+ORDERS = ("r–s", "s–t")
+"""Stations that rows of s may take first."""
+EDDY = "eddy"
 WARM_UP = 5
 """Batches that do not count: windows fill, and what an eddy does while it knows nothing has to leave them."""
 
@@ -71,15 +74,20 @@ class OrderBench:
 
 
 def run_orders(scratch: Path, chain: Chain, batches: Batches, *, sites: int = 4) -> OrderBench:
-    """Run the batches in both fixed orders and with an eddy; raises if results differ."""
-    runs = {
-        name: _run(scratch / name.replace("–", "-"), chain, batches(), sites, first)
-        for name, first in {"r–s": "r–s", "s–t": "s–t", "eddy": None}.items()
-    }
+    """Run the batches in both fixed orders and with an eddy, in turns; raises if results differ."""
+    runs = {name: _Run(scratch / name.replace("–", "-"), chain, sites, name) for name in (*ORDERS, EDDY)}
+    try:
+        for number, tables in enumerate(batches()):
+            names = list(runs)
+            for turn in range(len(names)):  # none always comes first, or last
+                runs[names[(turn + number) % len(names)]].batch(tables, counts=number >= WARM_UP)
+    finally:
+        for run in runs.values():
+            run.close()
     found = {run.results for run in runs.values()}
     if len(found) > 1:
         raise AssertionError(f"orders give different numbers of results: {found}")
-    eddy = runs.pop("eddy")
+    eddy = runs.pop(EDDY)
     fixed = {name: run.seconds for name, run in runs.items()}
     return OrderBench(fixed, eddy.seconds, eddy.results, tuple(eddy.first), tuple(eddy.decided))
 
@@ -98,34 +106,29 @@ def run_loads(scratch: Path, *, rows: int = 100_000) -> dict[str, OrderBench]:
     }
 
 
-@dataclass(slots=True)
 class _Run:
-    seconds: float = 0.0
-    results: int = 0
-    first: list[float] = field(default_factory=list)
-    decided: list[str] = field(default_factory=list)
+    def __init__(self, scratch: Path, chain: Chain, sites: int, order: str) -> None:
+        settings = Settings(sites=sites, slots=1, ordering="eddy", rebalance="off")
+        decider = AdaptiveDecider() if order == EDDY else FixedOrder(order)
+        self._run = LocalRun(scratch, STREAMS, [chain.query()], settings=settings, decider=decider)
+        inputs = self._run.loop.layout.inputs
+        self._states = next(i.alternatives for i in inputs if len(i.alternatives) > 1)
+        self.seconds = 0.0
+        self.results = 0
+        self.first: list[float] = []
+        self.decided: list[str] = []
 
+    def batch(self, tables: Mapping[str, pa.Table], *, counts: bool) -> None:
+        began = time.process_time()
+        summary = self._run.batch(tables)
+        if counts:
+            self.seconds += time.process_time() - began
+            self.decided += [eddy["decidedBy"] for eddy in summary.eddies]
+        self.first.append(_first_share(summary, self._states))
 
-def _run(
-    scratch: Path, chain: Chain, batches: Iterator[Mapping[str, pa.Table]], sites: int, first: str | None
-) -> _Run:
-    settings = Settings(sites=sites, slots=1, ordering="eddy", rebalance="off")
-    decider = AdaptiveDecider() if first is None else FixedOrder(first)
-    run = LocalRun(scratch, STREAMS, [chain.query()], settings=settings, decider=decider)
-    states = next(i.alternatives for i in run.loop.layout.inputs if len(i.alternatives) > 1)
-    told = _Run()
-    try:
-        for number, tables in enumerate(batches):
-            began = time.process_time()
-            summary = run.batch(tables)
-            if number >= WARM_UP:
-                told.seconds += time.process_time() - began
-                told.decided += [eddy["decidedBy"] for eddy in summary.eddies]
-            told.first.append(_first_share(summary, states))
-        told.results = run.results("chain").num_rows
-    finally:
-        run.close()
-    return told
+    def close(self) -> None:
+        self.results = self._run.results("chain").num_rows
+        self._run.close()
 
 
 def _first_share(summary: BatchSummary, states: States) -> float:

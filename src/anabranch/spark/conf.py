@@ -25,6 +25,9 @@ def batch_conf(wire: Wire) -> dict[str, str]:
     has_text = any(lane_type in ("string", "binary") for _, lane_type in wire.lanes)
     return {
         "spark.sql.adaptive.enabled": "false",  # the exchange is steered by us, partition by partition
+        # A hop that runs again sends other bytes: tasks of the next one must not read some of either.
+        "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
+        "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
         # Spark measures an Arrow batch after every row unless this is the largest number there is: half of
         # the time that a slot's rows take to reach Python. The number of rows bounds batches instead.
         "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),

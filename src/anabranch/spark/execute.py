@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
@@ -18,6 +19,9 @@ from anabranch.engine.task.worker_process import give_back_surplus, keep_memory,
 from anabranch.plan.inputs import SEQUENCE
 from anabranch.spark.ingest import route
 
+ATTEMPTS = 3
+"""Times that a job is run whose hops do not agree because shuffle files were lost between them."""
+_LOST = "indeterminate output"
 # Not as text, which Spark would parse in every batch.
 _PARCELS = StructType(
     [
@@ -43,10 +47,26 @@ def execute_on_spark(rows: DataFrame, task: SlotTask) -> Sequence[SlotReport]:
         parcels = parcels.repartitionById(task.slots, F.col("slot")).mapInArrow(
             _later_hop(task, hop), _PARCELS
         )
-    collected = [Parcel(row.slot, row.state, bytes(row.payload)) for row in parcels.collect()]
+    collected = [Parcel(row.slot, row.state, bytes(row.payload)) for row in _collected(parcels)]
     left, reports = opened(collected)
     assert not left, "rows that leave the last hop have nowhere to go"
     return reports
+
+
+def _collected(parcels: DataFrame) -> list[Row]:
+    """Run the job, anew if it has lost what one hop sent to the next.
+
+    A hop that runs again gives its blocks other names, and perhaps its rows other ways. Spark sees that by
+    checksums (`batch_conf`) and gives up when some task of the last hop has read what was there before.
+    Nothing of such an attempt counts: only names in the reports of one that ends do.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return parcels.collect()
+        except Py4JJavaError as error:
+            if attempt == ATTEMPTS or _LOST not in str(error):
+                raise
+    raise AssertionError("an attempt ends or raises")
 
 
 def first_hop(task: SlotTask) -> _Function:

@@ -23,9 +23,11 @@ REGRET = 0.02
 """Part of the work that learning may cost, all other stations together."""
 MOST_DRAWN, LEAST_DRAWN = 1 / 32, 1 / 512
 """Of all rows, what the lottery gives to one other station."""
+LEAST_TICKETS = 0.05
+"""Tickets for each row that may be chance: a station that has no more holds none."""
 MAKING = 0.5
 """What making a joined row costs, where taking in, keeping and probing a row costs 1."""
-LOOK_EVERY = 4
+LOOK_EVERY = 8
 """Batches between two lotteries while things are as expected."""
 SAMPLE = 512
 """Rows that are imagined to weigh what the lottery costs."""
@@ -99,7 +101,7 @@ class Draw:
 
         A station that gets few rows costs as much as its blocks and joins do, in every batch that has any.
         """
-        if self.by is not DecidedBy.LOTTERY:
+        if self.by is DecidedBy.NOTHING:
             return self
         now = LOOK_EVERY if batch % LOOK_EVERY == 0 else 0
         return replace(self, drawn=tuple(min(now * part, MOST_DRAWN) for part in self.drawn))
@@ -114,7 +116,7 @@ def draw(stations: Sequence[Station | None]) -> Draw:
     'back-pressure'
     """
     known = [station for station in stations if station is not None]
-    tickets = tuple(0.0 if s is None else s.tickets for s in stations)
+    tickets = tuple(0.0 if s is None or s.tickets < LEAST_TICKETS else s.tickets for s in stations)
     if len(known) < len(stations):
         even = 1.0 / len(stations)
         return Draw((even,) * len(stations), tickets, DecidedBy.NOTHING)
@@ -124,7 +126,7 @@ def draw(stations: Sequence[Station | None]) -> Draw:
     allowed = REGRET / max(1, len(known) - 1) / np.maximum(dearer, 1e-9)
     by = DecidedBy.LOTTERY if any(t > 0 for t in tickets) else DecidedBy.BACK_PRESSURE
     # Where no station is selective, it is worth more to know when one is.
-    drawn = np.clip(allowed, LEAST_DRAWN if by is DecidedBy.LOTTERY else LEAST_DRAWN * 4, MOST_DRAWN)
+    drawn = np.clip(allowed, LEAST_DRAWN if by is DecidedBy.LOTTERY else 4 * LEAST_DRAWN, MOST_DRAWN)
     return Draw(tuple(drawn.tolist()), tickets, by, float((drawn * dearer).sum()))
 
 

@@ -14,6 +14,8 @@ from anabranch.exchange.partition_map import PartitionMap
 PLAIN = 1.5
 """Busy times differ by chance: what is less than that is no pressure."""
 MOST = 8.0
+LEAST_S = 0.005
+"""Of a site that was busy for less, a pause of the machine is most of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class Pressure:
     seconds: tuple[float, ...] = ()
 
     def after(self, reports: Sequence[SiteReport], sites: int) -> Pressure:
-        """The pressure after a step; a site that did nothing teaches nothing.
+        """The pressure after a step; a site that did little teaches nothing.
 
         >>> slow = [SiteReport(s, busy_s=0.01 * (1 + 3 * (s == 2)), rows=1000) for s in range(3)]
         >>> Pressure().after(slow, 3).by_site().tolist()
@@ -33,7 +35,7 @@ class Pressure:
         seconds = list(before)
         for report in reports:
             work = report.rows + report.pairs
-            if work and report.site < sites:
+            if work and report.busy_s >= LEAST_S and report.site < sites:
                 now, past = report.busy_s / work, before[report.site]
                 seconds[report.site] = (past + now) / 2 if past else now
         return Pressure(tuple(seconds))
