@@ -14,7 +14,7 @@ import numpy as np
 
 from anabranch.adapt.boundary.observed import Observed, StreamClock
 from anabranch.adapt.events import Event, EventKind
-from anabranch.adapt.routing.load_value import Floats, Usage, load_values
+from anabranch.adapt.routing.load_value import Floats, Usage, Weights, load_values
 from anabranch.adapt.routing.overhead import StreamRate, best_master, copies_per_second
 from anabranch.adapt.routing.routing_state import AlignedState, RoutingState, salt_of
 from anabranch.adapt.routing.segment_search import SegmentSearch
@@ -32,6 +32,7 @@ RATE_MEMORY = 0.7
 """How much of a rate is what it was before the last step."""
 PER_BATCH = 4
 """Segments of a batch per site, to begin with: so many of them even out what one has more than another."""
+CPU_WEIGHT = Weights().cpu
 IN_REACH = 256
 """Segments that a row may meet at most."""
 
@@ -93,8 +94,10 @@ class _Choice:
             return known
         length, cycle = known.search.wanted, self._cycle(known)
         before = known.table.current.segments.last
+        if (length, cycle) == (before.length, before.cycle):
+            return known
         table = known.table.continued(free_from, length=length, cycle=cycle)
-        if table != known.table and (length, set(cycle)) != (before.length, set(before.cycle)):
+        if (length, set(cycle)) != (before.length, set(before.cycle)):
             self._tell(table, free_from)
         return replace(known, table=table)
 
@@ -136,6 +139,9 @@ class _Choice:
         if not search.measured and not search.samples:
             usual = int(observed.elapsed_s * 1e6) // (PER_BATCH * self.after.sites)
             search = SegmentSearch(max(shortest, usual))
+        newest = self._clocks()[known.table.current.master].newest
+        if newest is None or newest < known.table.current.segments.last.start:
+            return search  # what was decided last is not in force yet
         slowest = max((site.busy_s for site in observed.sites), default=0.0)
         found = search.observed(rows / max(slowest, 1e-6))
         return found if found.wanted >= shortest else replace(found, factor=1.0, samples=(), failed=1)
@@ -177,12 +183,8 @@ class _Choice:
         last = self.known.table.current.segments.last
         segments = max(1.0, self.observed.elapsed_s * 1e6 / last.length)
         seconds = cpu.mean() or 1.0
-        loads = load_values(
-            Usage(cpu - diffused, np.full(sites, seconds)),
-            Usage(memory - memory.min()),
-            Usage(rows - rows.min()),
-        )
-        return loads, float(diffused.sum() / segments / seconds), segments
+        loads = load_values(Usage(cpu - diffused, np.full(sites, seconds)), Usage(memory), Usage(rows))
+        return loads - loads.min(), CPU_WEIGHT * float(diffused.sum() / segments / seconds), segments
 
     def _with_best_master(self, known: AlignedState, clocks: Mapping[str, StreamClock]) -> AlignedState:
         """Change the master where another one copies much less, for a while, and no change is under way."""

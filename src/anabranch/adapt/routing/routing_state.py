@@ -17,7 +17,7 @@ from anabranch.plan.inputs import RoutedQuery
 
 SHORTEST_US = 1_000
 """Of segments in a join whose windows say nothing about time."""
-SEGMENTS_IN_REACH = 8
+SEGMENTS_IN_REACH = 64
 """Segments that a window has in the beginning, when nothing is known about batches."""
 
 
