@@ -26,7 +26,7 @@ LONG = range(1000, 1400)
 @pytest.fixture
 def always_share() -> object:
     """Groups that save nothing are formed, too."""
-    with mock.patch.object(groups, "benefit", lambda shapes, found: Benefit(1.0, 0.0)):
+    with mock.patch.object(groups, "benefit", return_value=Benefit(1.0, 0.0)):
         yield
 
 

@@ -13,6 +13,12 @@ from anabranch.reproduce.cape.cape_fig12 import cape_fig12
 from anabranch.reproduce.cape.cape_fig13 import cape_fig13, cape_fig14, cape_fig15, cape_fig16
 from anabranch.reproduce.cape.cape_overhead import cape_overhead
 from anabranch.reproduce.cape.cape_reorder import cape_reorder
+from anabranch.reproduce.cosmos.cosmos_fig6_5 import cosmos_fig6_5
+from anabranch.reproduce.cosmos.cosmos_fig6_6 import cosmos_fig6_6
+from anabranch.reproduce.cosmos.cosmos_fig6_7 import cosmos_fig6_7
+from anabranch.reproduce.cosmos.cosmos_fig6_8 import cosmos_fig6_8, cosmos_fig6_9
+from anabranch.reproduce.cosmos.cosmos_fig6_10 import cosmos_fig6_10
+from anabranch.reproduce.cosmos.cosmos_fig6_11 import cosmos_fig6_11
 from anabranch.reproduce.dcape.dcape_fig7 import dcape_fig7, dcape_fig8
 from anabranch.reproduce.dcape.dcape_grid import (
     dcape_fig9,
@@ -66,6 +72,13 @@ EXPERIMENTS: dict[str, Experiment] = {
     "cape-exact": cape_exact,
     "cape-reorder": cape_reorder,
     "cape-overhead": cape_overhead,
+    "cosmos-fig6-5": cosmos_fig6_5,
+    "cosmos-fig6-6": cosmos_fig6_6,
+    "cosmos-fig6-7": cosmos_fig6_7,
+    "cosmos-fig6-8": cosmos_fig6_8,
+    "cosmos-fig6-9": cosmos_fig6_9,
+    "cosmos-fig6-10": cosmos_fig6_10,
+    "cosmos-fig6-11": cosmos_fig6_11,
 }
 
 
