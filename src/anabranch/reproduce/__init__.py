@@ -19,6 +19,12 @@ from anabranch.reproduce.cosmos.cosmos_fig5_9 import cosmos_fig5_9, cosmos_fig5_
 from anabranch.reproduce.cosmos.cosmos_fig5_11 import cosmos_fig5_11
 from anabranch.reproduce.cosmos.cosmos_fig5_12 import cosmos_fig5_12
 from anabranch.reproduce.cosmos.cosmos_fig5_13 import cosmos_fig5_13, cosmos_fig5_14
+from anabranch.reproduce.cosmos.cosmos_fig6_5 import cosmos_fig6_5
+from anabranch.reproduce.cosmos.cosmos_fig6_6 import cosmos_fig6_6
+from anabranch.reproduce.cosmos.cosmos_fig6_7 import cosmos_fig6_7
+from anabranch.reproduce.cosmos.cosmos_fig6_8 import cosmos_fig6_8, cosmos_fig6_9
+from anabranch.reproduce.cosmos.cosmos_fig6_10 import cosmos_fig6_10
+from anabranch.reproduce.cosmos.cosmos_fig6_11 import cosmos_fig6_11
 from anabranch.reproduce.dcape.dcape_fig7 import dcape_fig7, dcape_fig8
 from anabranch.reproduce.dcape.dcape_grid import (
     dcape_fig9,
@@ -94,6 +100,13 @@ EXPERIMENTS: dict[str, Experiment] = {
     "diffusion-fig9": diffusion_fig9,
     "diffusion-fig10": diffusion_fig10,
     "diffusion-hotkey": diffusion_hotkey,
+    "cosmos-fig6-5": cosmos_fig6_5,
+    "cosmos-fig6-6": cosmos_fig6_6,
+    "cosmos-fig6-7": cosmos_fig6_7,
+    "cosmos-fig6-8": cosmos_fig6_8,
+    "cosmos-fig6-9": cosmos_fig6_9,
+    "cosmos-fig6-10": cosmos_fig6_10,
+    "cosmos-fig6-11": cosmos_fig6_11,
 }
 
 
