@@ -5,7 +5,7 @@ READY := $(VENV)/.ready
 CODE := src tests $(wildcard benchmarks examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format unit test-object test-slow bench clean
+.PHONY: help setup demo test lint format unit test-object test-slow bench docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ lint: $(READY) ## Style, types, import contracts
 
 unit: $(READY)
 	$(BIN)/pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
+
+docs: $(READY) ## The documentation as a site, in site/
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 format: $(READY) ## Rewrite the code in the house style
 	$(BIN)/ruff check --fix $(CODE)

@@ -1,8 +1,8 @@
 """Flights of 2001 as files of a day each, from the data set of the npm package `vega-datasets`.
 
-    npm pack vega-datasets@3.2.1 && tar xzf vega-datasets-3.2.1.tgz
-    python make_data.py package/data/flights-3m.parquet
-    anabranch run flow.sql --checkpoint checkpoint --available-now
+npm pack vega-datasets@3.2.1 && tar xzf vega-datasets-3.2.1.tgz
+python make_data.py package/data/flights-3m.parquet
+anabranch run flow.sql --checkpoint checkpoint --available-now
 """
 
 from __future__ import annotations

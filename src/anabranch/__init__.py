@@ -55,6 +55,7 @@ __all__ = [
     "parquet",
     "parse_flow",
     "spark_session",
+    "testing",
 ]
 
 try:
@@ -88,6 +89,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is asked for: PySpark and Numba take a second, `--help` needs neither."""
+    if name == "testing":  # a room of its own: the test kit
+        return import_module(f"{__name__}.testing")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)

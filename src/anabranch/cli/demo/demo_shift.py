@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
+from anabranch.adapt.events import EventKind
+from anabranch.cli.demo.section import Sections
+from anabranch.cli.demo.shift_picture import shift_picture
 from anabranch.cli.figures import spark_line
 from anabranch.errors import AnabranchError
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 SITES = 8
 WINDOW = 4
 """Batches."""
-SHOWN = ("rebalanced", "plan_changed")
-"""Decisions that are shown; `anabranch explain --why` has them all."""
 
 
 class WrongResults(AnabranchError):
@@ -45,40 +43,52 @@ class _Shifted:
         return median(self.busiest_ms[-len(self.busiest_ms) // 4 :])
 
 
-def show_shift(console: Console, spark: SparkSession, folder: Path, *, rows: int, batches: int) -> None:
-    """Run the join twice and tell what adapting has changed, and what it has not."""
+def show_shift(
+    sections: Sections, spark: SparkSession, folder: Path, *, rows: int, batches: int
+) -> tuple[Path, Path]:
+    """Run the join twice and tell what adapting has changed, and what it has not.
+
+    Returns
+    -------
+    tuple[Path, Path]
+        The picture, and the checkpoint of the run that adapted.
+    """
     from anabranch.bench.same_results import difference
     from anabranch.workloads.crowded import turning_streams
 
     turn = batches // 3
-    console.print(
-        f"\n[bold]6  And when the load shifts?[/] Three streams, {SITES} sites. At batch {turn} other keys\n"
-        f"   become the busy ones; from batch {turn + WINDOW} on the join order of before is bad",
-        highlight=False,
-    )
+    sections.begin("When the load shifts", _PROBLEMS.format(sites=SITES, turn=turn, bad=turn + WINDOW))
     data = folder / "shift" / "in"
     work = turning_streams(data, batches=batches, rows_per_batch=rows, turn_at=turn, window=WINDOW)
-    fixed = _run(
-        spark, work, folder / "shift" / "fixed", rebalance="off", migration="off", skew_buffer_rows=0
-    )
-    adapting = _run(spark, work, folder / "shift" / "adapting")
+    with sections.doing("As started: nothing may change"):
+        fixed = _run(
+            spark, work, folder / "shift" / "fixed", rebalance="off", migration="off", skew_buffer_rows=0
+        )
+    with sections.doing("Adapting"):
+        adapting = _run(spark, work, folder / "shift" / "adapting")
     unequal = difference(adapting.out, fixed.out, ("k", "a_id", "b_id", "c_id"))
     if unequal is not None:
         raise WrongResults(unequal)
-    top = max(fixed.busiest_ms[1:])
-    for name, run in (("as started", fixed), ("adapting", adapting)):
-        line = spark_line([*run.busiest_ms[1:], top])[:-1]
-        told = f"   {name:<12}{line}  busiest site, {run.at_the_end_ms:.0f} ms in the end"
-        console.print(told, highlight=False)
-    _tell_decisions(console, adapting.events)
+    _draw(sections, fixed, adapting, turn)
+    _answers(sections, adapting.events, turn)
     ratio = fixed.at_the_end_ms / adapting.at_the_end_ms
-    console.print(
-        f"   In the end the busiest site has {ratio:.1f} times less to do; "
-        "[green]the results are the same[/].\n"
-        f"   anabranch explain {adapting.checkpoint} --why     every decision, with its numbers",
-        highlight=False,
-        soft_wrap=True,
+    sections.say(
+        f"In the end the busiest site has {ratio:.1f} times less to do; [green]the results are the same[/]."
     )
+    picture = folder / "shift.svg"
+    shift_picture(
+        picture,
+        {"as started": fixed.busiest_ms[1:], "adapting": adapting.busiest_ms[1:]},
+        {turn - 1: "1: other keys are busy", turn + WINDOW - 1: "2: the join order is bad"},
+        title="Time of the busiest site in each batch: two shifts, two answers",
+    )
+    return picture, adapting.checkpoint
+
+
+_PROBLEMS = """\
+A join of three streams on {sites} sites, twice: as started, and adapting. Two things go wrong:
+1  At batch {turn} other keys become the busy ones. One site has too much to do. The answer: balancing.
+2  From batch {bad} on, the join order of before makes many rows for nothing. The answer: another plan."""
 
 
 def _run(spark: SparkSession, work: Workload, scratch: Path, **settings: Any) -> _Shifted:
@@ -87,15 +97,39 @@ def _run(spark: SparkSession, work: Workload, scratch: Path, **settings: Any) ->
     window_us = WINDOW * work.interval_us
     run = start_join(spark, work, scratch, window_us=window_us, sites=SITES, **settings)
     run.awaitTermination()
-    busiest = [p["criticalPathMs"] for p in run.recentProgress]
+    busiest = [p.critical_path_ms for p in run.recentProgress if not p.step]
     return _Shifted(busiest, run.events, scratch / "out", scratch / "checkpoint")
 
 
-def _tell_decisions(console: Console, events: Sequence[Event]) -> None:
-    """One line for what was decided of a kind after a batch: as many decisions, such as the first."""
-    shown = [event for event in events if event.kind in SHOWN]
-    for (batch, _), together in groupby(shown, key=lambda event: (event.batch, event.kind)):
-        first, *others = together
-        number = f", 1 of {1 + len(others)}" if others else ""
-        told = f"   batch {batch}{number}: {first.message}"
-        console.print(told, highlight=False, style="dim", no_wrap=True, overflow="ellipsis")
+def _draw(sections: Sections, fixed: _Shifted, adapting: _Shifted, turn: int) -> None:
+    """The time of the busiest site as bars, with the shifts above."""
+    # The first batch is cold, and left out.
+    marks = "".join(
+        "1" if n == turn - 1 else "2" if n == turn + WINDOW - 1 else " "
+        for n in range(len(fixed.busiest_ms) - 1)
+    )
+    sections.say(f"[dim]{'shift':<12}[/]{marks}")
+    top = max(fixed.busiest_ms[1:])
+    for name, run in (("as started", fixed), ("adapting", adapting)):
+        line = spark_line([*run.busiest_ms[1:], top])[:-1]
+        sections.say(f"{name:<12}{line}  busiest site, {run.at_the_end_ms:.0f} ms in the end")
+
+
+def _answers(sections: Sections, events: Sequence[Event], turn: int) -> None:
+    """What was decided about each of the two problems, in a line each."""
+    moved = [e for e in events if e.kind is EventKind.REBALANCED and e.batch >= turn]
+    if moved:
+        partitions = sum(int(e.data["moves"]) for e in moved)
+        sections.say(
+            f"1  balanced from batch {moved[0].batch} on: {partitions} partitions moved in "
+            f"{len(moved)} rounds; the first: {moved[0].message}"
+        )
+    changed = [e for e in events if e.kind is EventKind.PLAN_CHANGED and e.batch >= turn]
+    if changed:
+        first, sites = changed[0].data, len({e.data["site"] for e in changed})
+        sections.say(
+            f"2  another plan from batch {changed[0].batch} on, at {sites} of {SITES} sites: "
+            f"{first['old']} → {first['new']}"
+        )
+    if not (moved and changed):
+        sections.say("[dim]On inputs as small as these there is not always something to gain.[/]")

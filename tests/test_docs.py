@@ -1,0 +1,75 @@
+"""The documentation: every link leads somewhere, every page is in the site, every command exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from anabranch.cli.app import app
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+NAVIGATION = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+_FENCES = re.compile(r"^( *)```.*?^\1```", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def _prose(page: Path) -> str:
+    text = _FENCES.sub("", page.read_text(encoding="utf-8"))
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def _anchors(page: Path) -> set[str]:
+    """Names of headings as the site and code hosts make them."""
+    text = _FENCES.sub("", page.read_text(encoding="utf-8"))
+    titles = re.findall(r"^#+ +(.*)$", text, re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", t)).strip().lower() for t in titles)
+    return {re.sub(r"[ ]+", "-", t) for t in plain} | {t.replace(" ", "-") for t in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in _LINK.findall(_prose(page)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{link}: no such file"
+        if anchor:
+            assert anchor in _anchors(target), f"{link}: choose from {sorted(_anchors(target))}"
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if p.is_relative_to(DOCS)], ids=lambda p: str(p.relative_to(DOCS))
+)
+def test_links_of_the_site_stay_inside_it_and_every_page_can_be_found(page: Path) -> None:
+    for link in _LINK.findall(_prose(page)):
+        path = link.partition("#")[0]
+        if path and not re.match(r"[a-z]+:", link):
+            assert (page.parent / path).resolve().is_relative_to(DOCS), f"{link} leaves the site"
+    name = str(page.relative_to(DOCS))
+    assert name in NAVIGATION or name.startswith("design/"), f"{name} is not in mkdocs.yml"
+
+
+def test_the_navigation_names_only_pages_that_exist() -> None:
+    for name in re.findall(r"^ *- .*: (\S+\.md)$", NAVIGATION, re.MULTILINE):
+        assert (DOCS / name).is_file(), name
+
+
+def test_commands_in_the_docs_exist() -> None:
+    known = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        used = set(re.findall(r"(?:^|[`$] ?|bin/)anabranch ([a-z]+)\b", text, re.MULTILINE))
+        assert used <= known, f"{page.name}: {used - known}"
+
+
+def test_pages_shipped_with_the_package_exist() -> None:
+    pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    shipped = re.findall(r'^"(docs/\S+\.md)" = "anabranch/pages/', pyproject, re.MULTILINE)
+    assert len(shipped) >= 8
+    assert all((ROOT / name).is_file() for name in shipped)
