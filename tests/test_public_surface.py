@@ -18,10 +18,12 @@ Listener ManifestConflict Progress QueryError ResultBatch Run RunError Session S
 UnsupportedVersionError __version__ console kafka memory parquet parse_flow spark_session testing
 """
 HANDLE = """
-awaitTermination events exception explain id isActive lastProgress migrate name processAllAvailable
-recentProgress rescale runId set status stop streamingQuery
+add awaitTermination drop events exception explain id isActive lastProgress migrate name processAllAvailable
+recentProgress replace rescale runId set status stop streamingQuery
 """
-SESSION = "checkpoint drop explain load query settings spark start stream"
+SESSION = "checkpoint drop explain load query settings spark start stream table"
+INSIDE = {"IngestError", "NotYetKnown", "Undecided"}
+"""Errors that are caught inside the package: users meet the classes above them."""
 LISTENER = "on_end on_event on_progress"
 COMMANDS = ("anabranch.cli", "anabranch.bench", "anabranch.reproduce")
 
@@ -64,7 +66,7 @@ def test_every_error_class_is_public() -> None:
             import_module(module.name)
     ours = {e for e in _below(ab.AnabranchError) if e.__module__.startswith("anabranch.")}
     errors = {error.__name__ for error in ours if not error.__module__.startswith(COMMANDS)}
-    assert errors <= set(ab.__all__)
+    assert errors - INSIDE <= set(ab.__all__)
     assert len(errors) > 8
 
 
