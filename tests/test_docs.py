@@ -9,12 +9,14 @@ import pytest
 import typer
 
 from anabranch.cli.app import app
+from anabranch.reproduce.report.titles import TITLES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 NAVIGATION = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 _FENCES = re.compile(r"^( *)```.*?^\1```", re.DOTALL | re.MULTILINE)
+_PICTURE = re.compile(r"!\[([^\]]*)\]\((?:\S*/)?(\S+)\.(?:png|svg)\)")
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -73,3 +75,14 @@ def test_pages_shipped_with_the_package_exist() -> None:
     shipped = re.findall(r'^"(docs/\S+\.md)" = "anabranch/pages/', pyproject, re.MULTILINE)
     assert len(shipped) >= 8
     assert all((ROOT / name).is_file() for name in shipped)
+
+
+def test_every_picture_says_in_a_sentence_what_it_shows() -> None:
+    pictures = [
+        (page, alt, name) for page in PAGES for alt, name in _PICTURE.findall(page.read_text("utf-8"))
+    ]
+    assert len(pictures) >= 28
+    for page, alt, name in pictures:
+        assert len(alt.split()) >= 4, f"{page.name}: {name}"
+        if page.parent.name == "experiments":
+            assert alt == TITLES[name], f"{page.name}: {name}"
