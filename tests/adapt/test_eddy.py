@@ -148,6 +148,12 @@ def test_the_state_is_the_same_after_a_manifest() -> None:
     assert mine == theirs, "a replay sends the same rows the same way"
 
 
+def test_a_step_without_new_rows_changes_nothing() -> None:
+    state = after(EddyState(), 0, 0.31, 1.7, rows=(12_340, 7_770))
+    idle = state.after([CHOICE], seen(even_report(0, 0, stored=5_000), even_report(0, 0, stored=5_000)), MAP)
+    assert idle.accounts["s@rs"].to_json() == state.accounts["s@rs"].to_json()
+
+
 def test_pressure_within_the_noise_is_none() -> None:
     reports = [SiteReport(s, busy_s=0.01 * (1 + 0.3 * (s == 1)), rows=1000) for s in range(3)]
     assert Pressure().after(reports, 3).by_site().tolist() == [1.0, 1.0, 1.0]

@@ -36,7 +36,14 @@ def random_tree(draw: random.Random, references: int) -> str:
     if draw.random() < 0.4:
         left, right = draw.sample(names, 2)
         predicates.append(
-            draw.choice([f"{left}.id < {right}.id", f"{left}.u = {right}.w", f"{left}.v <> {right}.v"])
+            draw.choice(
+                [
+                    f"{left}.id < {right}.id",
+                    f"{left}.u = {right}.w",
+                    f"{left}.v <> {right}.v",
+                    f"({left}.id < {right}.id OR {left}.w = {right}.w)",
+                ]
+            )
         )
     windows = ", ".join(f"{name} [RANGE {draw.choice((1, 2, 4))} SECONDS]" for name in names)
     columns = ", ".join(f"{name}.id AS {name}" for name in names)

@@ -66,6 +66,11 @@ class Ways:
         ends = np.cumsum(self.drawn).tolist()
         return list(zip([0, *ends[:-1]], ends, strict=True))
 
+    def may_be_best(self, number: int) -> bool:
+        """Whether some row may go to an alternative because of its rank."""
+        others = [ranks for i, ranks in enumerate(self.ranks) if i != number]
+        return all(max(self.ranks[number]) >= min(ranks) for ranks in others)
+
     def shares(self) -> list[int]:
         """Of each alternative, its parts, where no partition makes a difference."""
         shares = list(self.drawn)
@@ -130,18 +135,14 @@ class Redirect:
         part = f"(({names.address} ^ {names.time} ^ {self.seed}L) & {PARTS - 1})"
         drawn = sum(self.ways.drawn)
         cases = []
-        bounds = self.ways.bounds()
-        for number in range(1, len(self.inputs)):
-            start, end = bounds[number]
-            by_lot = f"({part} >= {start} AND {part} < {end})"
-            when = f"({by_lot} OR ({part} >= {drawn} AND {self._is_best(number)}))"
-            cases.append(
-                Case(
-                    f"({names.tag} >> 1) = {self.inputs[0]} AND {when}",
-                    f"{2 * self.inputs[number]} + ({names.tag} & {FIRST})",
-                    f"`{self.columns[number]}`",
-                )
-            )
+        for number, (start, end) in list(enumerate(self.ways.bounds()))[1:]:
+            ways = [f"({part} >= {start} AND {part} < {end})"] if start < end else []
+            if drawn < PARTS and self.ways.may_be_best(number):
+                ways.append(f"({part} >= {drawn} AND {self._is_best(number)})")
+            if ways:
+                when = f"({names.tag} >> 1) = {self.inputs[0]} AND ({' OR '.join(ways)})"
+                tag = f"{2 * self.inputs[number]} + ({names.tag} & {FIRST})"
+                cases.append(Case(when, tag, f"`{self.columns[number]}`"))
         return cases
 
     def _is_best(self, number: int) -> str:

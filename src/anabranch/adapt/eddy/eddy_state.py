@@ -50,9 +50,11 @@ class EddyState:
                 seen.setdefault(state, StationReport()).add(report)
         accounts = {}
         for choice in choices:
+            # A step without new rows says nothing about the way of rows.
+            came = any(seen[state].arrived.any() for state in choice.states if state in seen)
             for state in choice.states:
                 account = self.accounts.get(state) or Account.new(PARTITIONS if choice.is_first else 1)
-                accounts[state] = account.after(seen[state]) if state in seen else account
+                accounts[state] = account.after(seen[state]) if came and state in seen else account
         return EddyState(accounts, self.pressure.after(sites, partition_map.sites), self.favourites)
 
     def decided(self, batch: int, choices: Sequence[StationChoice], at: PartitionMap) -> EddyDecision:
