@@ -47,5 +47,5 @@ def test_only_alternatives_with_a_share_cost_a_case() -> None:
     redirect = Redirect((4, 6, 9), ("a", "b", "c"), (1000, 0, 24), seed=7)
     (case,) = redirect.cases(WireNames("tag", "h", "ts"))
     assert (case.tag, case.address, case.partitions) == ("18 + (tag & 1)", "`c`", None)
-    assert "(tag >> 1) = 4" in case.when
+    assert case.when.startswith(WireNames("tag", "h", "ts").is_input(4))
     assert ">= 1000" in case.when

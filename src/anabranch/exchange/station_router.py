@@ -79,7 +79,7 @@ class Redirect:
         alternatives = zip(self.inputs, self.columns, self.bounds(), strict=True)
         return [
             Case(
-                f"({names.tag} >> 1) = {self.inputs[0]} AND {part} >= {start} AND {part} < {end}",
+                f"{names.is_input(self.inputs[0])} AND {part} >= {start} AND {part} < {end}",
                 f"{2 * number} + ({names.tag} & {FIRST})",
                 f"`{column}`",
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +28,7 @@ def hot_key_query(references: int) -> Query:
     """An equi-join on k of the first streams, of rows that are near each other in x, too."""
     names = "abc"[:references]
     refs = ", ".join(f"{name} [RANGE {WINDOW_BATCHES} SECONDS]" for name in names)
-    pairs = list(zip(names, names[1:], strict=False))
+    pairs = list(pairwise(names))
     same = [f"{x}.k = {y}.k" for x, y in pairs]
     few = [f"abs({x}.x - {y}.x) <= 0.01" for x, y in pairs]
     columns = ", ".join(f"{name}.id AS {name}" for name in names)
