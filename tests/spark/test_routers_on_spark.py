@@ -50,15 +50,17 @@ THETA = {
 
 
 def wire_table(draw: np.random.Generator, rows: int) -> pa.Table:
-    """Rows of inputs 0 to 9, ticks and dead rows."""
+    """Rows of inputs 0 to 9 but one, ticks and dead rows."""
     addresses = np.where(
         draw.random(rows) < 0.6, draw.choice(HOT, rows), draw.integers(-(2**62), 2**62, rows)
     )
+    tags = draw.integers(-4, 20, rows)
+    tags = np.where(tags >> 1 == 5, tags - 2, tags)  # only redirected rows are of the second alternative
     lane = [None if draw.random() < 0.1 else int(v) for v in draw.integers(-(2**60), 2**60, rows)]
     return pa.table(
         {
             "id": np.arange(rows),
-            TAG: pa.array(draw.integers(-4, 20, rows), pa.int32()),
+            TAG: pa.array(tags, pa.int32()),
             TIME: draw.integers(0, TIMES, rows),
             HASH: addresses,
             "bigint#1": pa.array(lane, pa.int64()),
@@ -76,7 +78,7 @@ def all_routers(seed: int) -> Sequence[Router]:
     )
     return (
         random_router(random.Random(seed), 3),
-        Redirect((4, 5), ("bigint#2", "bigint#2"), (400, 624), seed=seed),
+        Redirect((4, 5), (HASH, "bigint#2"), (400, 624), seed=seed),
         SplitRouter(SplitInput(6, "s", ("bigint#1", "bigint#2")), keys[:2]),
         SplitRouter(SplitInput(7, "t", ()), keys),
     )

@@ -192,7 +192,7 @@ class AlignedRouter:
         return max(former, default=0)
 
     def cases(self, names: WireNames) -> list[Case]:
-        when = {member: f"({names.tag} >> 1) = {member.input}" for member in self.members}
+        when = {member: names.is_input(member.input) for member in self.members}
         if len(used := self.table.used()) == 1:  # nothing is copied
             address = at_partition_sql(str(*used), names.address)
             return [Case(when[member], names.tag, address) for member in self.members]

@@ -43,6 +43,13 @@ class WireNames:
     address: str
     time: str
 
+    def is_input(self, number: int) -> str:
+        """Whether a row is of an input, whatever else its tag says; ticks and dead rows are of none.
+
+        Not with `>>`: behind `array(` Spark's lexer takes that for the end of two types.
+        """
+        return f"({self.tag} >= 0 AND shiftright({self.tag} & {INPUT_MASK}, 1) = {number})"
+
 
 @dataclass(frozen=True, slots=True)
 class Case:

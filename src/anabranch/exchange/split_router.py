@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anabranch.exchange.address import partition_of
-from anabranch.exchange.router import INPUT_MASK, Case, Placed, WireNames, WireRows, with_home
+from anabranch.exchange.router import Case, Placed, WireNames, WireRows, with_home
 
 Int64s = npt.NDArray[np.int64]
 
@@ -127,8 +127,7 @@ class SplitRouter:
                 f"concat(slice({lanes}, {turn} + 1, {len(key.lanes)} - {turn}), slice({lanes}, 1, {turn}))"
             )
         return Case(
-            f"(({names.tag} & {INPUT_MASK}) >> 1) = {self.source.number} AND {names.tag} >= 0 "
-            f"AND {names.address} = {_long(key.address)}",
+            f"{names.is_input(self.source.number)} AND {names.address} = {_long(key.address)}",
             f"({names.tag} | {with_home(0, key.home)})",
             names.address,
             partitions,

@@ -140,7 +140,7 @@ class Redirect:
             if drawn < PARTS and self.ways.may_be_best(number):
                 ways.append(f"({part} >= {drawn} AND {self._is_best(number)})")
             if ways:
-                when = f"({names.tag} >> 1) = {self.inputs[0]} AND ({' OR '.join(ways)})"
+                when = f"{names.is_input(self.inputs[0])} AND ({' OR '.join(ways)})"
                 tag = f"{2 * self.inputs[number]} + ({names.tag} & {FIRST})"
                 cases.append(Case(when, tag, f"`{self.columns[number]}`"))
         return cases
