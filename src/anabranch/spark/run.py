@@ -100,7 +100,7 @@ class Run:
 
     def explain(self, query: str | None = None) -> None:
         """Print how the queries run, or one of them: keys, routing, plan, states."""
-        names = [q.name for q in self._catalog.queries]
+        names = [q.name for q in self._catalog.answered]
         if query is not None and query not in names:
             raise ConfigError(f"there is no query {query!r}: choose from {', '.join(names)}")
         sites = self._driver.loop.partition_map.sites
