@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from unittest import mock
 
 import pyarrow as pa
@@ -9,12 +10,14 @@ import pytest
 
 from anabranch.adapt.boundary.decider import Decider
 from anabranch.engine.local_driver import LocalRun
+from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.memory_sink import MemorySink
+from anabranch.language.flow import bind_query
 from anabranch.queries import groups
 from anabranch.queries.benefit import Benefit
-from anabranch.queries.catalog import Catalog
+from anabranch.queries.catalog import Catalog, explain_query
 from anabranch.testing.stream_model import scratch
-from tests.queries.generated_groups import group_case
+from tests.queries.generated_groups import STREAMS, A, B, group_case, rows_of
 from tests.support.generated import Case
 from tests.support.oracle_check import check_results, small_pieces
 from tests.support.restless import RestlessDecider
@@ -67,6 +70,28 @@ def test_members_get_what_the_oracle_gives_while_partitions_move(seed: int) -> N
 @pytest.mark.usefixtures("always_share")
 def test_hundreds_of_groups_give_what_the_oracle_gives(seed: int) -> None:
     check_groups(group_case(seed, queries=24), RestlessDecider(seed) if seed % 2 else None)
+
+
+@pytest.mark.usefixtures("always_share")
+def test_a_group_that_exceeds_its_quota_ends_with_all_its_members_and_leaves_nothing_behind() -> None:
+    texts = {
+        "wide": "SELECT a.id FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k",
+        "narrow": "SELECT b.id FROM a [NOW], b [RANGE 1 SECOND] WHERE a.k = b.k AND a.v > 0",
+        "other": "SELECT b.id FROM b WHERE w = 1",
+    }
+    queries = [bind_query(name, text, STREAMS) for name, text in texts.items()]
+    rng = random.Random(3)
+    rows = {name: rows_of(rng, name, 0, 80) for name in STREAMS}
+    with scratch() as root:
+        settings = Settings(sites=2, slots=2, quota_pairs=50, sharing="auto")
+        run = LocalRun(root, (A, B), queries, settings=settings)
+        run.batch(rows)
+        assert {"wide", "narrow"} <= run.loop.failures.keys()
+        assert "other" not in run.loop.failures
+        assert [run.results(name).num_rows for name in ("wide", "narrow")] == [0, 0]
+        assert run.results("other").num_rows > 0
+        assert "one of 2 queries" in explain_query(run.loop._catalog, "wide", sites=2)
+        run.close()
 
 
 @pytest.mark.usefixtures("always_share")

@@ -250,10 +250,14 @@ def known_streams(manifest: Manifest) -> dict[str, Stream]:
 
 
 def explain_query(catalog: Catalog, name: str, *, sites: int) -> str:
-    """How a query of the catalog will run."""
-    routed = next(r for r in catalog.layout.queries if r.query.name == name)
-    plan = next(p for p in catalog.plans if p.query.name == name)
-    return explain(catalog.layout, routed, plan, sites=sites)
+    """How a query of the catalog will run; a member of a group, as its representative does."""
+    running = next(q for q in catalog.queries if name in (q.name, *(m.name for m in q.answered)))
+    routed = next(r for r in catalog.layout.queries if r.query.name == running.name)
+    plan = next(p for p in catalog.plans if p.query.name == running.name)
+    text = explain(catalog.layout, routed, plan, sites=sites)
+    if running.name == name:
+        return text
+    return f"{name} is one of {len(running.answered)} queries that are answered by\n{text}"
 
 
 def fingerprint(query: Query) -> str:

@@ -25,6 +25,7 @@ from anabranch.reproduce.cosmos.cosmos_fig6_7 import cosmos_fig6_7
 from anabranch.reproduce.cosmos.cosmos_fig6_8 import cosmos_fig6_8, cosmos_fig6_9
 from anabranch.reproduce.cosmos.cosmos_fig6_10 import cosmos_fig6_10
 from anabranch.reproduce.cosmos.cosmos_fig6_11 import cosmos_fig6_11
+from anabranch.reproduce.cosmos.cosmos_share import cosmos_share
 from anabranch.reproduce.dcape.dcape_fig7 import dcape_fig7, dcape_fig8
 from anabranch.reproduce.dcape.dcape_grid import (
     dcape_fig9,
@@ -107,6 +108,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "cosmos-fig6-9": cosmos_fig6_9,
     "cosmos-fig6-10": cosmos_fig6_10,
     "cosmos-fig6-11": cosmos_fig6_11,
+    "cosmos-share": cosmos_share,
 }
 
 

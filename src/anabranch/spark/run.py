@@ -103,7 +103,7 @@ class Run:
     def explain(self, query: str | None = None) -> None:
         """Print how the queries run, or one of them: keys, routing, plan, states."""
         catalog = self._driver.loop.catalog
-        names = [q.name for q in catalog.queries]
+        names = [q.name for q in catalog.answered]
         if query is not None and query not in names:
             raise ConfigError(f"there is no query {query!r}: choose from {', '.join(names)}")
         sites = self._driver.loop.partition_map.sites

@@ -27,7 +27,7 @@ class SplitWriter:
         assert query.split is not None
         self.query = query
         self._split = query.split
-        self._filter = _filter_of(query.split)
+        self._filter = _filter_of(query.name, query.split)
         self._where = task, slot, unique
         self._writers: dict[int, ResultWriter] = {}
         self.rows = 0
@@ -74,9 +74,16 @@ def ended(query: Query, reason: str) -> dict[str, str]:
     return {query.name: reason} | {member.name: reason for member in query.answered}
 
 
-def _filter_of(split: Split) -> GroupFilter:
-    found = GroupFilter({name: arrow_type(kind) for name, kind in split.attributes})
-    found.add_all((number, member.predicate) for number, member in enumerate(split.members))
+_FILTERS: dict[str, tuple[Split, GroupFilter]] = {}
+"""By representative, what this worker has indexed: groups change much less often than batches come."""
+
+
+def _filter_of(name: str, split: Split) -> GroupFilter:
+    split_before, found = _FILTERS.get(name, (None, None))
+    if found is None or (split_before is not split and split_before != split):
+        found = GroupFilter({name: arrow_type(kind) for name, kind in split.attributes})
+        found.add_all((number, member.predicate) for number, member in enumerate(split.members))
+        _FILTERS[name] = split, found
     return found
 
 
