@@ -92,6 +92,10 @@ class LocalRun:
     def next_batch(self) -> int:
         return self.loop.manifest.batch + 1 if self.loop.manifest else 0
 
+    def next_task(self) -> SlotTask:
+        """What the slots of the next batch would be told now; nothing changes by it."""
+        return self.loop._task(self.next_batch, time.time())
+
     def batch(self, tables: Mapping[str, pa.Table], *, number: int | None = None) -> BatchSummary:
         """Run one batch; `number` repeats an earlier one, as Spark does after a crash."""
         self.loop.read_mail(self._read)
