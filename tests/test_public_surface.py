@@ -18,8 +18,8 @@ Listener ManifestConflict Progress QueryError ResultBatch Run RunError Session S
 UnsupportedVersionError __version__ console memory parquet parse_flow spark_session
 """
 HANDLE = """
-awaitTermination events exception explain id isActive lastProgress migrate name processAllAvailable
-recentProgress rescale runId set status stop streamingQuery
+add awaitTermination drop events exception explain id isActive lastProgress migrate name processAllAvailable
+recentProgress replace rescale runId set status stop streamingQuery
 """
 SESSION = "checkpoint drop explain load query settings spark start stream"
 LISTENER = "on_end on_event on_progress"
