@@ -36,7 +36,7 @@ def test_stop_ends_them_after_the_step_under_way(tmp_path: Path) -> None:
         while True:
             yield local.loop.step()
 
-    run.begin(read_everything(asked), finish=endless)  # type: ignore[arg-type]
+    run.begin(lambda: read_everything(asked), finish=endless)  # type: ignore[arg-type]
     assert second.wait(LONG_S)
     assert [p.step for p in run.record.progress] == [1]
     ender = threading.Thread(target=run.stop)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 import anabranch as ab
+from anabranch.adapt.events import EventKind
 from anabranch.engine.local_driver import LocalRun
 from anabranch.spark.run_driver import RunDriver
 from anabranch.state.fence import acquire
@@ -65,7 +68,7 @@ def test_stop_waits_for_the_batch_under_way_and_none_begins_after_it(tmp_path: P
 
     local = local_run(tmp_path, q=SimpleNamespace(open=lambda *_: None, publish=publish))
     driver, query = RunDriver(local.loop, local.fence), Query()
-    driver.begin(query, step=local.loop.step)  # type: ignore[arg-type]
+    driver.begin(lambda: query, step=local.loop.step)  # type: ignore[arg-type]
     batch = threading.Thread(target=process, args=(driver, 0))
     batch.start()
     assert publishing.wait(LONG_S)
@@ -91,7 +94,7 @@ def test_a_listener_may_stop_the_run_in_its_own_batch(tmp_path: Path) -> None:
 
     local = local_run(tmp_path)
     driver, query = RunDriver(local.loop, local.fence, listeners=[Stops()]), Query()
-    driver.begin(query, step=local.loop.step)  # type: ignore[arg-type]
+    driver.begin(lambda: query, step=local.loop.step)  # type: ignore[arg-type]
     process(driver, 0)
     assert driver.wait(LONG_S)
 
@@ -136,7 +139,7 @@ def test_what_a_batch_raises_is_why_the_run_failed_and_listeners_hear_it_last(tm
 
     local = local_run(tmp_path, q=SimpleNamespace(open=lambda *_: None, publish=publish))
     driver, query = RunDriver(local.loop, local.fence, listeners=[Hears()]), Query()
-    driver.begin(query, step=local.loop.step)  # type: ignore[arg-type]
+    driver.begin(lambda: query, step=local.loop.step)  # type: ignore[arg-type]
     with pytest.raises(OSError, match="No space"):
         process(driver, 0)
     query.stop()
@@ -148,8 +151,39 @@ def test_what_a_batch_raises_is_why_the_run_failed_and_listeners_hear_it_last(tm
 def test_a_run_that_ended_by_itself_was_not_stopped(tmp_path: Path) -> None:
     local = local_run(tmp_path)
     driver, query = RunDriver(local.loop, local.fence), Query()
-    driver.begin(query, finish=lambda: iter(()))  # type: ignore[arg-type]
+    driver.begin(lambda: query, finish=lambda: iter(()))  # type: ignore[arg-type]
     query.stop()
     assert driver.wait(LONG_S)
     driver.stop()
     assert not driver.is_stopping
+
+
+def test_a_query_that_comes_lets_spark_begin_anew_and_the_batch_comes_again(tmp_path: Path) -> None:
+    local = local_run(tmp_path)
+    driver, launched = RunDriver(local.loop, local.fence), [Query(), Query()]
+    begun: list[Query] = []
+
+    def launch() -> Any:
+        begun.append(launched[len(begun)])
+        return begun[-1]
+
+    driver.begin(launch, finish=lambda: iter(()))
+    process(driver, 0)
+    local.add("more", "SELECT k FROM a")
+    process(driver, 1)  # with its manifest the query is there, and Spark sends no rows for it
+    with pytest.raises(Interrupted):
+        process(driver, 2)
+    assert launched[0].ended.wait(LONG_S)
+    assert wait_for(lambda: len(begun) == 2 and not driver.is_stale)
+    process(driver, 2)
+    assert [p.batch for p in driver.record.progress] == [0, 1, 2]
+    assert [e.kind for e in driver.record.events if e.kind is EventKind.INGEST_RESTARTED]
+    driver.stop()
+    assert launched[1].ended.is_set()
+
+
+def wait_for(condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + LONG_S
+    while not condition() and time.monotonic() < end:
+        threading.Event().wait(0.01)
+    return condition()

@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from anabranch.engine.sinks.parquet_sink import ParquetSink
-from anabranch.engine.step import batch_loop
+from anabranch.engine.step import batch_loop, delivery
 from anabranch.engine.step.batch_loop import BatchLoop
 from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.parcel import Parcel
@@ -49,8 +49,8 @@ STEPS: dict[str, tuple[Any, str, str]] = {
     "manifest about to be written": (batch_loop, "publish", "before"),
     "manifest written": (batch_loop, "publish", "after"),
     "first result published": (ParquetSink, "_place", "after"),
-    "all results published": (batch_loop, "note_delivered", "before"),
-    "delivery noted": (batch_loop, "note_delivered", "after"),
+    "all results published": (delivery, "note_delivered", "before"),
+    "delivery noted": (delivery, "note_delivered", "after"),
     "garbage about to be collected": (batch_loop, "collect_garbage", "before"),
     "back to Spark": (RunDriver, "process", "after"),
     "input about to be ended": (BatchLoop, "end_of_input", "before"),

@@ -83,8 +83,8 @@ def run_constants(
     for number in range(batches):
         summary = run.batch(_rows(number, rows, queries))
     manifest = summary.manifest
-    plan_ms = _median_ms(lambda: run.loop.next_task())
-    task = run.loop.next_task()
+    plan_ms = _median_ms(lambda: run.next_task())
+    task = run.next_task()
     function = first_hop(task)
     sent = _pickled(function)
     pickle_ms = _median_ms(lambda: _pickled(function))

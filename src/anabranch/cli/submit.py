@@ -9,7 +9,7 @@ import typer
 
 from anabranch.cli.state import check_is_checkpoint
 from anabranch.cli.telling import Debug, InputError, telling
-from anabranch.engine.live.mailbox import Letter, Undecided, await_answer, post
+from anabranch.engine.live.mailbox import Letter, await_answer, post
 from anabranch.language.flow import parse_flow
 from anabranch.queries.catalog import known_streams
 from anabranch.state import Manifest, PosixStorage, newest
@@ -72,10 +72,11 @@ def _send(checkpoint: Path, letters: list[Letter], timeout: float) -> None:
     storage = PosixStorage(checkpoint)
     posted = [(letter, post(storage, letter)) for letter in letters]
     for letter, name in posted:
-        try:
-            await_answer(storage, name, timeout_s=timeout)
-        except Undecided as error:
-            typer.echo(f"{letter.query}: {error}")
-            continue
-        done = {"add": "runs", "drop": "has ended", "replace": "goes on with its new text"}
-        typer.echo(f"{letter.query} {done[letter.action]}")
+        if await_answer(storage, name, timeout_s=timeout):
+            done = {"add": "runs", "drop": "has ended", "replace": "goes on with its new text"}
+            typer.echo(f"{letter.query} {done[letter.action]}")
+        else:
+            typer.echo(
+                f"{letter.query}: no session has answered within {timeout:g} s: the letter waits in the "
+                "checkpoint for the next boundary of a session"
+            )

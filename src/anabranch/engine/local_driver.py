@@ -97,6 +97,10 @@ class LocalRun:
     def next_batch(self) -> int:
         return self.loop.manifest.batch + 1 if self.loop.manifest else 0
 
+    def next_task(self) -> SlotTask:
+        """What the slots of the next batch would be told now; nothing changes by it."""
+        return self.loop._task(self.next_batch, time.time())
+
     def batch(self, tables: Mapping[str, pa.Table], *, number: int | None = None) -> BatchSummary:
         """Run one batch; `number` repeats an earlier one, as Spark does after a crash."""
         self.loop.read_mail(self._read)
@@ -128,7 +132,7 @@ class LocalRun:
 
     def replace(self, name: str, select: str) -> None:
         """Give a query another text from the next batch on."""
-        before = next(q for q in self.loop.catalog.queries if q.name == name)
+        before = next(q for q in self.loop.catalog.answered if q.name == name)
         self.loop.ask(Replace(bind_query(name, select, self._known, sink=before.sink)))
 
     def _read(self, letter: Letter) -> tuple[Change, Sink | None]:

@@ -42,7 +42,7 @@ class LiveQueries:
         self._ask(Drop(name))
 
     def replace(self, name: str, select: str) -> None:
-        known = {query.name: query.sink for query in self._loop.catalog.queries}
+        known = {query.name: query.sink for query in self._loop.catalog.answered}
         self._ask(Replace(bind_query(name, select, self._streams, sink=known.get(name))))
 
     def read_mail(self) -> None:

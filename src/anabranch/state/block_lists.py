@@ -22,6 +22,9 @@ MOST_LOOSE = 256
 WORTH_KEEPING = 0.25
 """Share of its blocks that a list must still have."""
 
+MOST_ROWS = 4096
+"""Blocks whose JSON a process remembers."""
+_rows: dict[str, tuple[BlockMeta, list[Any]]] = {}
 _FIELDS = tuple(f.name for f in fields(BlockMeta) if f.name != "partitions")
 
 
@@ -92,9 +95,15 @@ def read_list(storage: Storage, file: SideFile) -> BlockList:
 
 
 def block_to_row(block: BlockMeta) -> list[Any]:
-    """A block as JSON."""
+    """A block as JSON. Most blocks of a manifest are those of the one before: what was made is kept."""
+    known = _rows.get(block.name)
+    if known is not None and known[0] is block:
+        return known[1]
     row: list[Any] = [getattr(block, name) for name in _FIELDS]
     row.append(_encode_partitions(block.partitions))
+    if len(_rows) >= MOST_ROWS:
+        _rows.clear()
+    _rows[block.name] = block, row
     return row
 
 

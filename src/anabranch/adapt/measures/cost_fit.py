@@ -55,6 +55,8 @@ class CostFit:
         self._decay = decay
         self._gram: Floats = np.zeros((TERMS, TERMS))
         self._moment: Floats = np.zeros(TERMS)
+        self._model: CostModel | None = None
+        """What was solved since the last batch."""
 
     def add(self, batch: Statistics, site_of: Ints) -> None:
         """Learn from a batch; a site without rows teaches nothing but noise."""
@@ -74,6 +76,7 @@ class CostFit:
         weighted = counts * self._trust(counts, batch.busy_s[seen])[:, None]
         self._gram = self._decay * self._gram + weighted.T @ counts
         self._moment = self._decay * self._moment + weighted.T @ batch.busy_s[seen]
+        self._model = None
 
     def _trust(self, counts: Floats, busy_s: Floats) -> Floats:
         """Weight of each site: one that is far off what the others lead to expect counts little.
@@ -91,6 +94,11 @@ class CostFit:
     @property
     def model(self) -> CostModel:
         """The model that fits best so far, no term negative."""
+        if self._model is None:
+            self._model = self._solved()
+        return self._model
+
+    def _solved(self) -> CostModel:
         rows_only = self._rows_only()
         if rows_only <= 0:
             return CostModel()

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from anabranch.errors import AnabranchError, ConfigError
+from anabranch.errors import ConfigError
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Connector, Stream
 from anabranch.queries.catalog import Catalog
@@ -54,10 +54,6 @@ class Letter:
         }
 
 
-class Undecided(AnabranchError):
-    """No session has read a letter so far."""
-
-
 def post(storage: Storage, letter: Letter) -> str:
     """Put a letter into the box; returns its name, by which the answer is found."""
     data = json.dumps(letter.to_json()).encode()
@@ -66,15 +62,13 @@ def post(storage: Storage, letter: Letter) -> str:
     return name
 
 
-def await_answer(storage: Storage, name: str, *, timeout_s: float, poll_s: float = 0.1) -> None:
-    """Wait until a session has done what a letter asks for.
+def await_answer(storage: Storage, name: str, *, timeout_s: float, poll_s: float = 0.1) -> bool:
+    """Wait until a session has done what a letter asks for; False if none has read it in time.
 
     Raises
     ------
     ConfigError
         The session has refused.
-    Undecided
-        No session has read it in time; it stays in the box.
     """
     end = time.monotonic() + timeout_s
     while True:
@@ -82,15 +76,12 @@ def await_answer(storage: Storage, name: str, *, timeout_s: float, poll_s: float
             refusal = storage.read(f"{ANSWERS}/{name}").decode()
         except FileNotFoundError:
             if time.monotonic() >= end:
-                raise Undecided(
-                    f"no session has answered within {timeout_s:g} s: the letter waits in the checkpoint for "
-                    "the next boundary of a session"
-                ) from None
+                return False
             time.sleep(poll_s)
             continue
         if refusal:
             raise ConfigError(refusal)
-        return
+        return True
 
 
 def letters(storage: Storage) -> list[str]:
@@ -124,7 +115,7 @@ def change_of(letter: Letter, catalog: Catalog, streams: Mapping[str, Stream]) -
         return Drop(letter.query)
     if letter.action == "add":
         return Add(bind_query(letter.query, letter.select, streams, sink=letter.sink))
-    sinks = {query.name: query.sink for query in catalog.queries}
+    sinks = {query.name: query.sink for query in catalog.answered}
     return Replace(bind_query(letter.query, letter.select, streams, sink=sinks.get(letter.query)))
 
 

@@ -18,13 +18,13 @@ from anabranch.adapt.tracks.tracks import Tracks
 from anabranch.engine.boundary.observation import IsOver
 from anabranch.engine.boundary.requests import Asked, Migrations, Requests
 from anabranch.engine.live.changed_queries import with_changes
-from anabranch.engine.live.mailbox import Letter, answer, letters, opened
+from anabranch.engine.live.mailbox import Letter, letters, opened
 from anabranch.engine.live.prepared import Prepared
 from anabranch.engine.reports import SlotReport, charge_packing
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.sink import Sink
 from anabranch.engine.step.batch_summary import BatchSummary as BatchSummary
-from anabranch.engine.step.delivery import delivered, give_results, note_delivered
+from anabranch.engine.step.delivery import Delivery, delivered
 from anabranch.engine.step.entry import check_entry
 from anabranch.engine.step.finality import pending_rows, results_due, with_input_ended
 from anabranch.engine.step.hop_reports import critical_path_s, merged_hops
@@ -39,7 +39,7 @@ from anabranch.engine.task.admission import is_waiting
 from anabranch.engine.task.constants import ConstantsFile, forget_constants, keep_constants
 from anabranch.engine.task.site_work import is_over
 from anabranch.engine.task.slot_task import SlotTask
-from anabranch.engine.task.staging import keep_dead_letters, output_schema, verify_staged
+from anabranch.engine.task.staging import output_schema
 from anabranch.engine.task.wire import Wire
 from anabranch.errors import AnabranchError, StateError
 from anabranch.exchange.partition_map import PartitionMap
@@ -100,7 +100,7 @@ class BatchLoop:
     ) -> None:
         self._storage = storage
         self._fence = fence
-        self._sinks = dict(sinks)
+        self._delivery = Delivery(storage, sinks)
         self._execute = execute
         self._tables: Mapping[str, Any] = {} if tables is None else tables
         self._cores = cores
@@ -115,33 +115,26 @@ class BatchLoop:
         self._requests = Requests(settings)
         self._decider: Decider = decider or AdaptiveDecider()
         self._state, self._decisions = self._start()
-        for query in catalog.answered:
-            self._sinks[query.name].open(query.name, output_schema(query))
-        self._delivered = False
-        """Whether the sinks have heard of a step in this session."""
+        self._delivery.open(catalog.answered)
         self._little = False
         """Whether the last batch was little work."""
         self._in_doubt = False
         """Whether a step was about to be published and not all sinks are known to have its results.
 
-        Nothing was adopted if a step fails before: it can be repeated. If publishing fails, the manifest may
-        be there all the same, so that another one of its number would be refused or, worse, go on beside it.
-        If a sink fails, its results must come before those of the next step. A new start looks what is there
-        and delivers again.
+        A step that fails before can be repeated. If publishing fails, the manifest may be there all the same;
+        if a sink fails, its results must come before those of the next step: a new start delivers again.
         """
         noted = delivered(storage)
         if self.manifest is not None and (not noted or self.manifest.parent in noted):
             # Spark repeats a batch that it does not know to be done. That is too late where a step without
             # new rows comes first, and it knows nothing of such steps.
-            self._deliver_again(self.manifest)
-        if self.manifest is not None:  # it may have died before it could say so
-            answer(storage, self.manifest.mail)
+            self._delivery.deliver_again(self.manifest, self.catalog.answered, digest=self._parent)
 
     def process(self, batch: int, *, offsets: str, source_id: str) -> BatchSummary:
         """Run batch `batch`, or finish publishing it when it has committed already."""
         check_entry(self.manifest, batch, offsets=offsets, source_id=source_id)
         if self.manifest is not None and self.manifest.batch == batch:
-            self._deliver_again(self.manifest)
+            self._delivery.deliver_again(self.manifest, self.catalog.answered, digest=self._parent)
             return BatchSummary(self.manifest, (), {}, replayed=True)
         return self._run(batch, 0, offsets=offsets, source_id=source_id, streams=self._streams)
 
@@ -180,12 +173,14 @@ class BatchLoop:
 
     def read_mail(self, read: ReadLetter) -> None:
         """Take up what other processes ask for; the next step carries it out, or says why not."""
+        done = {name for name, _ in self.manifest.mail} if self.manifest else set()
         for name in letters(self._storage):
-            if not self._requests.knows(name):
-                try:
-                    self.ask(*read(opened(self._storage, name)), letter=name)
-                except (AnabranchError, OSError) as error:
-                    self._requests.refuse(name, str(error))
+            if name in done or self._requests.knows(name):
+                continue
+            try:
+                self.ask(*read(opened(self._storage, name)), letter=name)
+            except (AnabranchError, OSError) as error:
+                self._requests.refuse(name, str(error))
 
     @property
     def _streams(self) -> tuple[StreamState, ...]:
@@ -264,7 +259,7 @@ class BatchLoop:
         if not step:
             self._little = is_little(told, most_rows=self._requests.settings.little_rows)
         laps.mark("commit")
-        self._deliver(outcome.manifest)
+        self._delivery.deliver(outcome.manifest, self.catalog.answered, digest=self._parent)
         if outcome.manifest.number % COLLECT_EVERY == 0:
             collect_garbage(self._storage, keep=self._requests.settings.keep_manifests)
             forget_constants(self._storage, task.constants)
@@ -284,9 +279,10 @@ class BatchLoop:
         self.manifest, self._began_s = outcome.manifest, began_s
         if outcome.prepared.compiled is not self._prepared.compiled:
             self._constants = None
-        if (queries := outcome.prepared.catalog.queries) is not self.catalog.queries:
-            sinks = self._sinks | {a.change.name: a.sink for a in outcome.changes if a.sink is not None}
-            self._sinks = {query.name: sinks[query.name] for query in queries}
+        after = outcome.prepared.catalog
+        if after.queries is not self.catalog.queries:
+            new = {a.change.name: a.sink for a in outcome.changes if a.sink is not None}
+            self._delivery.change(after.answered, new)
         self._prepared = outcome.prepared
         self._state, self._decisions = outcome.state, outcome.decisions
         self._requests.carried_out(
@@ -342,10 +338,6 @@ class BatchLoop:
             room=None if force else settings.work_memory_bytes,
         )
         self._requests.migrate(migrations)
-
-    def next_task(self) -> SlotTask:
-        """What the slots of the next batch would be told now; nothing changes by it."""
-        return self._task(self.manifest.batch + 1 if self.manifest else 0, self._clock())
 
     def _task(
         self, batch: int, now_s: float, streams: Sequence[StreamState] | None = None, *, step: int = 0
@@ -433,24 +425,3 @@ class BatchLoop:
         outcome = StepOutcome(manifest, prepared, state, decisions, observed.requests, (), events)
         requests = self._requests
         return with_changes(outcome, requests.changes, self._is_over, refused=requests.refused)
-
-    def _deliver_again(self, manifest: Manifest) -> None:
-        """Give the sinks what a process committed that is gone, unless it has said that they have it."""
-        if self._parent not in delivered(self._storage):
-            # Whatever happened to the files since, they are what was staged or are not published.
-            verify_staged(self._storage, manifest)
-            self._deliver(manifest)
-
-    def _deliver(self, manifest: Manifest) -> None:
-        """Give the sinks the results of the newest step."""
-        give_results(
-            manifest,
-            self.catalog.answered,
-            self._sinks,
-            storage=self._storage,
-            everyone=not self._delivered,
-        )
-        self._delivered = True
-        keep_dead_letters(self._storage, manifest)
-        answer(self._storage, manifest.mail)
-        note_delivered(self._storage, manifest.key, self._parent)

@@ -8,14 +8,57 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from anabranch.engine.live.mailbox import answer
 from anabranch.engine.sinks.sink import ResultBatch, Sink
 from anabranch.engine.sinks.staged_file import StagedFile
-from anabranch.engine.task.staging import output_schema
+from anabranch.engine.task.staging import keep_dead_letters, output_schema, verify_staged
 from anabranch.plan.logical import Query
 from anabranch.state import Manifest
 from anabranch.state.manifest import ManifestKey
 from anabranch.state.paths import DELIVERED, STAGED
 from anabranch.state.storage import Storage
+
+
+class Delivery:
+    """Gives what was committed to the sinks of a session.
+
+    Parameters
+    ----------
+    sinks
+        By query.
+    """
+
+    def __init__(self, storage: Storage, sinks: Mapping[str, Sink]) -> None:
+        self._storage = storage
+        self._sinks = dict(sinks)
+        self._told = False
+        """Whether the sinks have heard of a step in this session."""
+
+    def open(self, queries: Iterable[Query]) -> None:
+        """Before the first step."""
+        for query in queries:
+            self._sinks[query.name].open(query.name, output_schema(query))
+
+    def change(self, queries: Iterable[Query], new: Mapping[str, Sink]) -> None:
+        """Go on with other queries, some of which have new sinks; these are open."""
+        sinks = {**self._sinks, **new}
+        self._sinks = {query.name: sinks[query.name] for query in queries}
+
+    def deliver(self, manifest: Manifest, queries: Iterable[Query], *, digest: str) -> None:
+        """Give the sinks the results of the newest step, whose manifest has this digest."""
+        give_results(manifest, queries, self._sinks, storage=self._storage, everyone=not self._told)
+        self._told = True
+        keep_dead_letters(self._storage, manifest)
+        answer(self._storage, manifest.mail)
+        note_delivered(self._storage, manifest.key, digest)
+
+    def deliver_again(self, manifest: Manifest, queries: Iterable[Query], *, digest: str) -> None:
+        """Give the sinks what a process committed that is gone, unless it has said that they have it."""
+        if digest not in delivered(self._storage):
+            # Whatever happened to the files since, they are what was staged or are not published.
+            verify_staged(self._storage, manifest)
+            self.deliver(manifest, queries, digest=digest)
+        answer(self._storage, manifest.mail)  # it may have died before it could say so
 
 
 def give_results(
