@@ -33,6 +33,7 @@ def test_machines_die_while_partitions_move_and_plans_change_and_the_result_is_r
     run.plant("executor", 1, 0)
     run.plant("kill", 2, 1)
     run.plant("hold", 3, 0)
+    run.plant("hop_executor", 4, 1)
     arguments = [str(run.flow_file), str(run.checkpoint)]
     driver = cluster.start_driver(DRIVER, *arguments)
     faults = run.checkpoint / FAULTS
