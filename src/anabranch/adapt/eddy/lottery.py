@@ -21,7 +21,7 @@ from anabranch.adapt.measures.statistics import Floats, Ints
 
 REGRET = 0.02
 """Part of the work that learning may cost, all other stations together."""
-MOST_DRAWN, LEAST_DRAWN = 1 / 32, 1 / 512
+MOST_DRAWN, LEAST_DRAWN = 1 / 32, 1 / 1024
 """Of all rows, what the lottery gives to one other station."""
 LEAST_TICKETS = 0.05
 """Tickets for each row that may be chance: a station that has no more holds none."""
