@@ -15,6 +15,7 @@ from anabranch.bench.adapt_loads import LoadResult
 from anabranch.bench.band import BandBench, DistanceBench
 from anabranch.bench.empty import EmptyBatches
 from anabranch.bench.engine_run import WARM_UP_BATCHES, EngineRun, Skipped
+from anabranch.bench.hotkey import HotKeyBench
 from anabranch.bench.join import JoinBench, JoinResult
 from anabranch.bench.kernels import KernelBench
 from anabranch.bench.many_sites import FEW, MANY, ROWS, ManySites
@@ -184,6 +185,21 @@ def band_table(band: BandBench, distance: DistanceBench) -> Table:
     return table
 
 
+def hotkey_table(result: HotKeyBench) -> Table:
+    """A hot key at one site and at all."""
+    title = (
+        f"half of the rows on one key: {result.rows:,} rows per stream and batch, {result.references} streams"
+    )
+    table = Table(title=title, title_justify="left")
+    for column in ("key", "critical path of a batch", "results"):
+        table.add_column(column, justify="left" if column == "key" else "right")
+    spread = f"{1000 * result.spread_s:,.1f} ms ({result.ratio:.1f} × less)"
+    table.add_row("at one site", f"{1000 * result.whole_s:,.1f} ms", f"{result.results:,}")
+    table.add_row("spread", spread, f"{result.results:,}")
+    table.add_row("looking for it, where there is none", f"{result.looking:.2%} of the work", "–")
+    return table
+
+
 def loads_table(results: Sequence[LoadResult]) -> Table:
     table = Table(title="Balancing, load by load", title_justify="left")
     table.add_column("load")
@@ -257,7 +273,8 @@ def join_json(bench: JoinBench | WindowBench, results: Sequence[JoinResult]) -> 
 
 
 def plain_json(
-    name: str, result: WindowScale | EmptyBatches | StateMemory | AdaptCost | KernelBench | BandBench
+    name: str,
+    result: WindowScale | EmptyBatches | StateMemory | AdaptCost | KernelBench | BandBench | HotKeyBench,
 ) -> dict[str, Any]:
     """A measurement that is one dataclass, its ratio included."""
     found = {"bench": name, "machine": machine(), **dataclasses.asdict(result)}
