@@ -88,11 +88,10 @@ def test_the_sql_of_every_router_places_rows_as_its_arrays_do(spark: SparkSessio
     rows = wire_table(np.random.default_rng(5), 400)
     slot_map = SlotMap.of(PartitionMap.even(4), 2)
     copies = 0
-    for seed in range(3):
+    for seed in range(2):
         routers = all_routers(seed)
         expected = routed(rows, routers).select(["id", TAG, HASH]).to_pylist()
-        frame = spark.createDataFrame(rows.to_pandas().astype({"bigint#1": "Int64"}), verifySchema=False)
-        frame = frame.selectExpr("id", f"CAST({TAG} AS INT) AS {TAG}", TIME, HASH, "`bigint#1`", "`bigint#2`")
+        frame = spark.createDataFrame(rows)  # from Arrow: pandas would round numbers beside NULLs
         found = route(frame, routers, slot_map).select("id", TAG, HASH).collect()
         assert Counter(tuple(r.asDict().values()) for r in found) == Counter(
             tuple(row.values()) for row in expected

@@ -16,6 +16,7 @@ from anabranch.bench.band import BandBench, DistanceBench
 from anabranch.bench.empty import EmptyBatches
 from anabranch.bench.engine_run import WARM_UP_BATCHES, EngineRun, Skipped
 from anabranch.bench.filter import FilterBench
+from anabranch.bench.hotkey import HotKeyBench
 from anabranch.bench.join import JoinBench, JoinResult
 from anabranch.bench.kernels import KernelBench
 from anabranch.bench.many_sites import FEW, MANY, ROWS, ManySites
@@ -234,6 +235,21 @@ def stations_tables(orders: Mapping[str, OrderBench], scale: StationScale) -> li
     spread.add_row("critical path of one site ÷ of all", f"{scale.spread:.1f} ×")
     spread.add_row("CPU of the chain ÷ of a join on a shared key", f"{scale.ratio:.2f} ×")
     return [table, spread]
+
+
+def hotkey_table(result: HotKeyBench) -> Table:
+    """A hot key at one site and at all."""
+    title = (
+        f"half of the rows on one key: {result.rows:,} rows per stream and batch, {result.references} streams"
+    )
+    table = Table(title=title, title_justify="left")
+    for column in ("key", "critical path of a batch", "results"):
+        table.add_column(column, justify="left" if column == "key" else "right")
+    spread = f"{1000 * result.spread_s:,.1f} ms ({result.ratio:.1f} × less)"
+    table.add_row("at one site", f"{1000 * result.whole_s:,.1f} ms", f"{result.results:,}")
+    table.add_row("spread", spread, f"{result.results:,}")
+    table.add_row("looking for it, where there is none", f"{result.looking:.2%} of the work", "–")
+    return table
 
 
 def loads_table(results: Sequence[LoadResult]) -> Table:

@@ -321,6 +321,25 @@ def stations(
         _write(json_file, {"bench": "stations", "machine": machine()} | measured)
 
 
+def hotkey(
+    rows: Annotated[int, typer.Option(help="Rows per stream and batch.", min=100)] = 3_000,
+    streams: Annotated[Literal["2", "3"], typer.Option(help="Streams to join.")] = "2",
+    json_file: JsonFile = None,
+    debug: Debug = False,
+) -> None:
+    """Join streams in which one key has half of the rows: at one site, and spread."""
+    with telling(debug=debug):
+        from anabranch.bench.hotkey import run_hotkey
+        from anabranch.bench.report import hotkey_table, plain_json
+
+        console = _console()
+        with console.status("Joining …"), tempfile.TemporaryDirectory() as folder:
+            run_hotkey(Path(folder) / "compiled", rows=100, references=int(streams), batches=1)
+            found = run_hotkey(Path(folder) / "measured", rows=rows, references=int(streams))
+        console.print(hotkey_table(found))
+        _write(json_file, plain_json("hotkey", found))
+
+
 def _console() -> Console:
     """Wide enough for the tables."""
     console = Console()

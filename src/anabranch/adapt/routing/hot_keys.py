@@ -142,7 +142,9 @@ class _Choice:
 
     def _stays(self, key: HotKey, shares: Mapping[int, float]) -> bool:
         """Whether a hot key stays so; it does where others still work on what it would need."""
-        times = 0 if shares.get(key.address, 0.0) >= COLD else self.known.cool.get(key.address, 0) + 1
+        times = self.known.cool.get(key.address, 0)
+        if any(site.rows for site in self.observed.sites):  # a step without rows says nothing
+            times = 0 if shares.get(key.address, 0.0) >= COLD else times + 1
         if not self._may_spread:
             times = PATIENCE
         if times >= PATIENCE and not self._is_relocating(key.home):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from anabranch.engine.settings import Settings
 from anabranch.reproduce.diffusion.diffusion_run import DiffusionTrace, run_diffusion
-from anabranch.reproduce.diffusion.hot_key_streams import STREAMS, HotKeyStreams, hot_key_query
 from anabranch.reproduce.report.picture import Chart, draw
 from anabranch.reproduce.report.result import Check, Result, Table, at_least, at_most
 from anabranch.testing.oracle_compare import compare_rows
+from anabranch.workloads.hot_key import STREAMS, HotKeyStreams, hot_key_query
 
 SITES = 8
 WARM_UP = 5
