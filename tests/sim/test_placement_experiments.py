@@ -8,12 +8,12 @@ import pytest
 
 from anabranch.reproduce import EXPERIMENTS, ClaimFailed, run_experiment
 
-FAST = ("cosmos-fig6-8",)
+FAST = ("cosmos-fig6-9",)
 SLOW = (
     "cosmos-fig6-5",
     "cosmos-fig6-6",
     "cosmos-fig6-7",
-    "cosmos-fig6-9",
+    "cosmos-fig6-8",
     "cosmos-fig6-10",
     "cosmos-fig6-11",
     "cosmos-share",

@@ -136,6 +136,7 @@ class PlacementRun:
 
     def _step(self, window: int) -> None:
         now = window * WINDOW_S
+        moved = self._balance(window, now) if self._policy.partners else 0
         faster, foreign = self._disturbance(now)
         usual = np.full(self._load.streams, self._load.rows_per_s)
         for site, times in faster.items():
@@ -155,7 +156,6 @@ class PlacementRun:
             for w, b in zip(self._workloads, busy, strict=True)
         ]
         ratios = self._ratios(now, busy, rates, travelling)
-        moved = self._balance(window, now) if self._policy.partners else 0
         self._record(now, ratios, travelling, moved)
 
     def _loads(self, rates: Numbers) -> Numbers:
