@@ -24,7 +24,7 @@ from tests.support.crash_scenario import scratch as crash_scratch
 
 A, B = stream("a"), stream("b")
 FEW, MANY = 40, 160
-SEEDS = 24
+SEEDS = 16
 LISTED = Scenario(("pairs", "counts"))
 
 
