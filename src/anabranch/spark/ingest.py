@@ -19,8 +19,8 @@ from anabranch.exchange.slot_map import SlotMap
 from anabranch.exchange.station_router import Redirect
 from anabranch.plan.inputs import HASH, TIME, Input, Layout
 from anabranch.plan.logical import Field, Stream
-from anabranch.spark.joined_table import JoinedTable
 from anabranch.spark.malformed import LETTER
+from anabranch.spark.tables.joined_table import JoinedTable
 
 TIME_TYPES = ("timestamp", "timestamp_ntz", "bigint")
 """Types of a stream's time column; a number counts microseconds since 1970, UTC."""
