@@ -13,6 +13,7 @@ from anabranch.bench.empty import run_empty
 from anabranch.bench.engine_run import EngineRun, Skipped
 from anabranch.bench.join import JoinBench, JoinResult, run_join_bench
 from anabranch.bench.memory import run_memory
+from anabranch.bench.parse import ParseBench, run_parse_bench
 from anabranch.bench.report import (
     empty_table,
     engines_table,
@@ -45,6 +46,15 @@ def test_all_engines_give_the_same_join(spark: SparkSession, tmp_path: Path, str
     assert len({r.outcome.result_rows for r in ran if isinstance(r.outcome, EngineRun)}) == 1
     assert join_table(bench, results).row_count == len(ran)
     assert any("skipped" in note for note in join_notes(bench, results))
+    assert json.dumps(join_json(bench, results))
+
+
+@pytest.mark.spark
+def test_a_select_at_ingest_gives_what_spark_gives(spark: SparkSession, tmp_path: Path) -> None:
+    bench = ParseBench(rows=500, batches=2, warm_s=0)
+    results = list(run_parse_bench(spark, bench, tmp_path))
+    assert [r.difference for r in results] == [None, None]
+    assert [r.outcome.result_rows for r in results if isinstance(r.outcome, EngineRun)] == [10, 10]
     assert json.dumps(join_json(bench, results))
 
 

@@ -92,6 +92,66 @@ def test_it_does_not_get_through(text: str) -> None:
     assert caught.value.line >= 1
 
 
+AT_INGEST = [
+    "reflect('java.lang.Runtime', 'getRuntime') AS x",
+    "java_method('java.lang.System', 'exit', 1) AS x",
+    "try_reflect('a', 'b') AS x",
+    "`reflect`('a', 'b') AS x",
+    "system.builtin.reflect('a', 'b') AS x",
+    "lower(reflect('a', 'b')) AS x",
+    "transform(a, i -> reflect(i, 'b')) AS x",
+    "explode(array(reflect('a', 'b'))) AS x",
+    "a[reflect('a', 'b')] AS x",
+    "CASE WHEN TRUE THEN reflect('a', 'b') END AS x",
+    "struct(reflect('a', 'b') AS y) AS x",
+    "x LATERAL VIEW explode(array(reflect('a', 'b'))) t AS x",
+    "x WHERE reflect('a', 'b') = 'c'",
+    "CAST(reflect('a', 'b') AS INT) AS x",
+    "from_json(reflect('a', 'b'), 'y INT').*",
+    "TRANSFORM (value) USING 'sh -c id' AS x",
+    "value FROM parquet.`/etc/passwd`",
+    "value FROM other",
+    "(SELECT max(id) FROM other) AS x",
+    "value IN (SELECT id FROM other) AS x",
+    "EXISTS (SELECT 1) AS x",
+    "my_registered_udf(value) AS x",
+    "rand() AS x",
+    "uuid() AS x",
+    "now() AS x",
+    "current_timestamp AS x",
+    "current_user AS x",
+    "unix_timestamp() AS x",
+    "input_file_name() AS x",
+    "monotonically_increasing_id() AS x",
+    "sum(value) AS x",
+    "row_number() OVER (ORDER BY value) AS x",
+    "from_xml(value, 'a INT', map('rowValidationXSDPath', '/etc/passwd')) AS x",
+    "`a${env:HOME}` AS x",
+    "`__anabranch_letter` AS x",
+    ":p AS x",
+    "value AS x; DROP TABLE x",
+]
+
+
+@pytest.mark.parametrize("items", AT_INGEST)
+def test_it_does_not_get_through_at_ingest(items: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        parse_flow(f"CREATE STREAM s FROM text 'in' AS SELECT {items}, to_timestamp(value) AS ts TIME ts")
+    assert caught.value.suggestion
+    assert caught.value.column > 20
+
+
+@pytest.mark.parametrize("value", ["${env:HOME}", "${spark.app.id}", "a'b", "a\\\\", "`", "$.a"])
+def test_spark_never_sees_the_text_of_a_select_at_ingest_as_it_is(value: str) -> None:
+    written = value.replace("'", "\\'")
+    flow = parse_flow(
+        f"CREATE STREAM s FROM text 'in' AS SELECT '{written}' AS x, to_timestamp(value) AS ts TIME ts"
+    )
+    assert flow.streams[0].prepared is not None
+    assert flow.streams[0].prepared.select is not None
+    assert not set("$\\") & set(flow.streams[0].prepared.select.items[0])
+
+
 @pytest.mark.parametrize("value", ["x' OR '1'='1", "x\\", "\\' OR 1=1 --", "`", '"', "/* */", "a\nb", "$"])
 def test_text_stays_text(value: str) -> None:
     written = value.replace("\\", "\\\\").replace("'", "\\'")

@@ -30,8 +30,10 @@ _DAY = "concat('2024-01-0', s1)"
 _NEAR, _TIME_NEAR = (f"if(year({c}) BETWEEN 2 AND 9998, {c}, NULL)" for c in ("e1", "u1"))
 """Python has no dates beyond the years 1 to 9999."""
 _CONSTANTS = {
-    **{(name, 0): _DAY for name in ("to_timestamp", "to_date", "unix_timestamp")},
-    **{(name, 1): "'yyyy-MM-dd'" for name in ("to_timestamp", "to_date", "unix_timestamp")},
+    **{(name, 0): _DAY for name in ("to_timestamp", "to_date")},
+    **{(name, 1): "'yyyy-MM-dd'" for name in ("to_timestamp", "to_date")},
+    ("unix_timestamp", 0): "concat('2024-01-05 00:00:0', s1)",
+    ("unix_timestamp", 1): "'yyyy-MM-dd HH:mm:ss'",
     **{(name, 0): _NEAR for name in ("date_add", "date_sub", "add_months", "next_day")},
     **{(name, 0): _TIME_NEAR for name in ("from_utc_timestamp", "to_utc_timestamp")},
     ("regexp_replace", 1): "'[a-c]+'",
@@ -96,7 +98,8 @@ OTHERS = [
     "i1 << 2",
     "l1 >> 1",
     *(f"CAST({a} AS STRING)" for a in ("d1", "f1", "n1", "e1", "u1", "x1")),
-    *(f"CAST(s1 AS {kind})" for kind in ("DATE", "TIMESTAMP", "DECIMAL(10,2)", "BOOLEAN", "BINARY")),
+    *(f"CAST(s1 AS {kind})" for kind in ("DECIMAL(10,2)", "BOOLEAN", "BINARY")),
+    *(f"CAST({_DAY} AS {kind})" for kind in ("DATE", "TIMESTAMP")),
     *("CAST(d1 AS FLOAT)", "CAST(d1 AS DECIMAL(10,2))", "CAST(n1 AS FLOAT)"),
     *(f"EXTRACT({part} FROM u1)" for part in ("QUARTER", "WEEK", "DOW", "DOY", "DAYOFWEEK")),
 ]

@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
-from anabranch.errors import ConfigError, QueryError
+from anabranch.errors import ConfigError, QueryError, RunError
 from anabranch.language.flow import parse_flow
 from anabranch.plan.logical import Column, Connector, Table
-from anabranch.spark.table_reader import TableReader, noted_versions
+from anabranch.spark.tables.table_reader import TableReader
+from anabranch.spark.tables.table_versions import noted_versions
 from anabranch.state import PosixStorage, newest
 from anabranch.testing.oracle_compare import assert_same_rows
 from tests.support.spark_cluster import wait_until
@@ -179,7 +180,7 @@ def test_a_batch_that_runs_again_uses_the_version_that_it_has_begun_with(
     for batch in range(9, 30):
         used(batch)
         again.note(batch)
-    kept = {path.name for path in (root / "tables" / "customers").iterdir()}
+    kept = {path.name for path in (root / "tables" / "copies" / "customers").iterdir()}
     assert {f"{new['version']}.arrow"} <= kept
     assert len(list((root / "tables" / "notes").iterdir())) == 8
 
@@ -198,6 +199,30 @@ def test_a_table_that_changes_while_a_run_goes_on_is_read_anew(spark: SparkSessi
         wait_until(lambda: len(list(offers.iterdir())) > 1, "a new version")
         write_streams(tmp_path, 1, files=1)
         run.processAllAvailable()
+    with duckdb.connect() as connection:
+        _load(connection, tmp_path)
+        expected = connection.sql(RIGHT["named"]).to_arrow_table()
+        assert_same_rows(tmp_path / "named", expected, what="named")
+
+
+def test_a_run_that_dies_in_a_batch_repeats_it_with_the_version_that_it_used(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_customers(tmp_path, 0)
+    write_streams(tmp_path, 0, files=1)
+    (tmp_path / "regions").mkdir()
+
+    def fail(*args: object, **more: object) -> None:
+        raise OSError("the disk is gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("anabranch.engine.step.batch_loop.publish", fail)
+        with pytest.raises(RunError, match="the disk is gone"):
+            run_all(spark, tmp_path, end=False)
+    assert pq.read_table(tmp_path / "named").num_rows == 0
+    write_customers(tmp_path, 1)
+    write_streams(tmp_path, 1, files=1)
+    run_all(spark, tmp_path, end=False)
     with duckdb.connect() as connection:
         _load(connection, tmp_path)
         expected = connection.sql(RIGHT["named"]).to_arrow_table()

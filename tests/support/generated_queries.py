@@ -124,6 +124,7 @@ def _predicates(left: From, right: From) -> list[str]:
         f"{a}.id <> {b}.id",
         f"{a}.ts <= {b}.ts",
         f"({a}.id + {b}.id) % 2 = 0",
+        f"({a}.id & {b}.id) = 0",
     ]
     for x, y in _comparable(left, right)[:6]:
         found += [
@@ -186,6 +187,8 @@ def _expressions(left: From, right: From) -> list[str]:
     found = [f"{a}.id * {b}.id", f"CASE WHEN {a}.id < {b}.id THEN {a}.ts ELSE {b}.ts END", "7"]
     found += [f"{x} + {y}" for x in left.of(_EXACT) for y in right.of(_EXACT)]
     found += [f"{x} - {y}" for x in left.of("fd") for y in right.of("fd")]
+    found += [f"round({x} * {y}, 1)" for x in left.of("fd") for y in right.of("fd")]
+    found += [f"{x} | {y}" for x in left.of("il") for y in right.of("il")] + [f"{a}.id ^ ~{b}.id"]
     found += [f"coalesce({x}, {y})" for x, y in _comparable(left, right) if x[-1] == y[-1]]
     found += [f"concat({x}, '\"', {y})" for x in left.of("s") for y in right.of("s")]
     return found
@@ -209,4 +212,5 @@ def _computed_values(ref: From) -> st.SearchStrategy[list[str]]:
     found = [f"{ref.alias}.id * 2 + 1", f"CASE WHEN {ref.alias}.id > 4 THEN 'many' END"]
     found += [f"{x} - 1" for x in ref.of("iln")] + [f"{x} * 2" for x in ref.of("fd")]
     found += [f"trim({x})" for x in ref.of("s")] + [f"CAST({x} AS DATE)" for x in ref.of("u")]
+    found += [f"round({x}, 1)" for x in ref.of("fdn")] + [f"{x} & 6" for x in ref.of("il")]
     return st.lists(st.sampled_from(found), max_size=2)

@@ -21,6 +21,7 @@ from anabranch.bench.join import JoinBench, JoinResult
 from anabranch.bench.kernels import KernelBench
 from anabranch.bench.many_sites import FEW, MANY, ROWS, ManySites
 from anabranch.bench.memory import StateMemory
+from anabranch.bench.parse import ParseBench
 from anabranch.bench.station_scale import StationScale
 from anabranch.bench.stations import OrderBench
 from anabranch.bench.window import WindowBench
@@ -76,7 +77,7 @@ def engines_table(title: str, results: Sequence[JoinResult]) -> Table:
     return table
 
 
-def join_notes(bench: JoinBench | WindowBench, results: Sequence[JoinResult]) -> list[str]:
+def join_notes(bench: JoinBench | WindowBench | ParseBench, results: Sequence[JoinResult]) -> list[str]:
     """What does not fit in the table: how it was measured, skipped peers, differences."""
     jvm = f"warm: engines on it ran for {bench.warm_s:g} s before" if bench.warm_s else "cold"
     notes = [
@@ -315,9 +316,9 @@ def machine() -> dict[str, Any]:
     }
 
 
-def join_json(bench: JoinBench | WindowBench, results: Sequence[JoinResult]) -> dict[str, Any]:
+def join_json(bench: JoinBench | WindowBench | ParseBench, results: Sequence[JoinResult]) -> dict[str, Any]:
     return {
-        "bench": "join" if isinstance(bench, JoinBench) else "window",
+        "bench": {JoinBench: "join", WindowBench: "window", ParseBench: "parse"}[type(bench)],
         "machine": machine(),
         "parameters": dataclasses.asdict(bench),
         "engines": [_outcome_json(r) for r in results],

@@ -133,6 +133,31 @@ def window(
 
 
 @bench.command()
+def parse(
+    rows: Annotated[int, typer.Option(help="Rows per micro-batch.", min=1)] = 50_000,
+    batches: Annotated[int, typer.Option(help="Micro-batches.", min=2)] = 12,
+    warm: Annotated[
+        float, typer.Option(help="Seconds for which each engine runs before it counts.", min=0)
+    ] = 60,
+    json_file: JsonFile = None,
+    scratch: Scratch = None,
+    conf: Conf = None,
+    debug: Debug = False,
+) -> None:
+    """Parse JSON in a SELECT at ingest, beside the same SELECT in a plain stream of Spark."""
+    with telling(debug=debug), _bench(scratch, conf, debug=debug) as (spark, folder, console):
+        from anabranch.bench.parse import ParseBench, run_parse_bench
+        from anabranch.bench.report import engines_table, join_json
+
+        plan = ParseBench(rows=rows, batches=batches, warm_s=warm)
+        results = list(run_parse_bench(spark, plan, folder))
+        console.print(engines_table(plan.title, results))
+        _write(json_file, join_json(plan, results))
+        if any(r.difference is not None for r in results):
+            raise ResultsDiffer("the engines gave different results, so the figures mean nothing")
+
+
+@bench.command()
 def empty(
     batches: Annotated[int, typer.Option(help="Micro-batches per turn.", min=5)] = 23,
     rounds: Annotated[int, typer.Option(help="Turns of each side.", min=1)] = 2,

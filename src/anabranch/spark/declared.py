@@ -14,10 +14,12 @@ from anabranch.engine.sinks.sink import Sink
 from anabranch.errors import ConfigError
 from anabranch.language.flow import parse_flow
 from anabranch.language.syntax.duration import DURATION_HINT, duration_us
-from anabranch.plan.logical import Column, Connector, Flow
+from anabranch.plan.logical import Column, Connector, Flow, Stream
 from anabranch.spark.connected_sink import connected_sink
 from anabranch.spark.function_sink import FunctionSink
 from anabranch.spark.ingest import TIME_TYPES
+from anabranch.spark.malformed import LETTER
+from anabranch.spark.sources import stream_frame
 
 AnySink = Sink | Connector | Callable[[DataFrame, int], Any] | str
 """What a query may be given as its sink."""
@@ -90,3 +92,13 @@ def read_flow(path: str | os.PathLike[str]) -> Flow:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"flow file {str(path)!r} cannot be read: {error}") from None
     return parse_flow(text, path=str(path))
+
+
+def bound_by_spark(spark: SparkSession, flow: Flow) -> Flow:
+    """The same flow with the columns that Spark tells of every SELECT at ingest."""
+
+    def columns_of(stream: Stream) -> tuple[Column, ...]:
+        fields = stream_frame(spark, stream).schema.fields
+        return tuple(Column(f.name, f.dataType.simpleString()) for f in fields if f.name != LETTER)
+
+    return parse_flow(flow.text, path=flow.path, columns_of=columns_of)

@@ -20,8 +20,8 @@ from anabranch.exchange.router import COPY, FIRST, Case, Router, WireNames
 from anabranch.exchange.slot_map import SlotMap
 from anabranch.plan.inputs import HASH, TIME, Input, Layout
 from anabranch.plan.logical import Field, Stream
-from anabranch.spark.joined_table import JoinedTable
 from anabranch.spark.malformed import LETTER
+from anabranch.spark.tables.joined_table import JoinedTable
 
 TIME_TYPES = ("timestamp", "timestamp_ntz", "bigint")
 """Types of a stream's time column; a number counts microseconds since 1970, UTC."""

@@ -13,13 +13,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.errors import ConfigError
-from anabranch.plan.logical import Explosion, IngestSelect, Stream
+from anabranch.language.ingest.ingest_sql import HIDDEN
+from anabranch.plan.logical import Column, Connector, Explosion, IngestSelect, Stream
 from anabranch.spark.conf import conf_set
 from anabranch.spark.malformed import LETTER
 from anabranch.spark.payload import payload_rows
 from anabranch.spark.spark_reason import spark_reason
-
-_HIDDEN = "__anabranch_"
 
 
 class IngestError(ConfigError):
@@ -46,10 +45,18 @@ def prepare(stream: Stream, frame: DataFrame) -> DataFrame:
         return frame
     with same_everywhere(frame.sparkSession):
         if preparation.payload is not None:
-            frame = payload_rows(frame, preparation.payload, preparation.declared)
+            frame = _parsed(stream.name, frame, preparation.payload, preparation.declared)
         if preparation.select is None:
             return frame.select(*_letter(frame, [c.name for c in preparation.declared]))
         return _selected(preparation.select, frame)
+
+
+def _parsed(name: str, frame: DataFrame, payload: Connector, declared: Sequence[Column]) -> DataFrame:
+    try:
+        return payload_rows(frame, payload, declared)
+    except (PySparkException, Py4JError) as error:
+        reason = spark_reason(error)
+        raise ConfigError(f"stream {name!r} cannot be read as {payload.format}: {reason}") from error
 
 
 def _selected(select: IngestSelect, frame: DataFrame) -> DataFrame:
@@ -87,7 +94,7 @@ def _spelled_out(item: str, frame: DataFrame) -> list[str]:
     """`*` without what is only there in between."""
     if item != "*":
         return [item]
-    return [_quote(name) for name in frame.columns if not name.startswith(_HIDDEN)]
+    return [_quote(name) for name in frame.columns if not name.startswith(HIDDEN)]
 
 
 def _exploded(frame: DataFrame, explosion: Explosion) -> DataFrame:

@@ -21,13 +21,13 @@ from anabranch.engine.sinks.local_path import local_path
 from anabranch.engine.sinks.sink import Sink
 from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
 from anabranch.errors import ConfigError
-from anabranch.language.flow import bind_query, parse_flow
+from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Column, Connector, Flow, Query, Stream, Table
 from anabranch.queries.catalog import Catalog, explain_query, reconcile
 from anabranch.queries.changes import queries_at_start
 from anabranch.spark.checkpoint import SPARK_CHECKPOINT, check_spark_checkpoint, spark_position
 from anabranch.spark.conf import await_sources, batch_conf, cheap_logs, conf_set
-from anabranch.spark.declared import AnySink, as_sink, lateness_us, read_flow, stream_columns
+from anabranch.spark.declared import AnySink, as_sink, bound_by_spark, lateness_us, read_flow, stream_columns
 from anabranch.spark.empty_files import EmptyFiles
 from anabranch.spark.execute import execute_on_spark
 from anabranch.spark.failures import explain_failure
@@ -35,12 +35,11 @@ from anabranch.spark.ingest import ingest
 from anabranch.spark.interrupt import await_interrupt
 from anabranch.spark.kafka.broker_watch import watch_over
 from anabranch.spark.live_queries import LiveQueries, sinks_at_start
-from anabranch.spark.malformed import LETTER
 from anabranch.spark.prepared import same_everywhere
 from anabranch.spark.run import Run
 from anabranch.spark.run_driver import RunDriver
-from anabranch.spark.sources import check_sources, open_sources, source_names, stream_frame
-from anabranch.spark.table_reader import TableReader, table_source
+from anabranch.spark.sources import check_sources, open_sources, source_names
+from anabranch.spark.tables.table_reader import TableReader, table_source
 from anabranch.spark.warm_workers import warm_workers
 from anabranch.state import PosixStorage, newest
 from anabranch.state.fence import Fence, acquire
@@ -215,7 +214,7 @@ class Session:
         self._refuse_while_running("load")
         flow = flow if isinstance(flow, Flow) else read_flow(flow)
         if any(stream.prepared is not None for stream in flow.streams):
-            flow = self._bound_by_spark(flow)
+            flow = bound_by_spark(self.spark, flow)
         for kind, known, new in (
             ("stream", set(self._streams), flow.streams),
             ("table", set(self._tables), flow.tables),
@@ -230,15 +229,6 @@ class Session:
         self._queries |= {query.name: query for query in flow.queries}
         self._sinks |= sinks
         return flow
-
-    def _bound_by_spark(self, flow: Flow) -> Flow:
-        """The same flow with the columns that Spark tells of every SELECT at ingest."""
-
-        def columns_of(stream: Stream) -> tuple[Column, ...]:
-            fields = stream_frame(self.spark, stream).schema.fields
-            return tuple(Column(f.name, f.dataType.simpleString()) for f in fields if f.name != LETTER)
-
-        return parse_flow(flow.text, path=flow.path, columns_of=columns_of)
 
     def drop(self, name: str) -> None:
         """Forget a query, or a stream that no query reads."""

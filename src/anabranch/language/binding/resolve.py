@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import Decimal
 
 from sqlglot import exp
 
+from anabranch.language.binding.literals import double, hexadecimal, integer, is_whole, literal
 from anabranch.language.binding.scope import Scope
+from anabranch.language.binding.spark_only import refuse_what_only_spark_computes
 from anabranch.language.binding.window_bounds import WINDOW_FUNCTIONS, window_bound, window_value
 from anabranch.language.expressions import aggregates, functions, operators
 from anabranch.language.expressions.expression import (
@@ -17,13 +17,9 @@ from anabranch.language.expressions.expression import (
     Call,
     Constant,
     Expression,
-    aggregates_in,
-    aliases_in,
-    is_spark_only,
 )
 from anabranch.language.expressions.types import FLOATING, INTEGRAL, INTERVAL, Refusal, type_name
 from anabranch.language.syntax.duration import DURATION_HINT, duration_us
-from anabranch.language.syntax.whole_number import whole_number
 
 LARGEST_FLOAT = 3.4028234663852886e38
 _COMPARISONS: dict[type[exp.Expr], str] = {
@@ -79,31 +75,10 @@ def resolve(node: exp.Expr, scope: Scope) -> Expression:
     try:
         _refuse_extras(node)
         value = handler(node, scope)
-        _refuse_what_only_spark_computes(value, scope)
+        refuse_what_only_spark_computes(value, scope)
         return value
     except Refusal as refusal:
         raise scope.source.error(node, refusal.message, refusal.suggestion) from None
-
-
-def _refuse_what_only_spark_computes(value: Expression, scope: Scope) -> None:
-    """Refuse a step that has no twin in DuckDB where Spark cannot take it: anywhere but over one stream."""
-    if not is_spark_only(value):
-        return
-    what = value.name if isinstance(value, Call) else f"CAST to {value.type.upper()}"
-    if any(True for _ in aggregates_in(value)):
-        raise Refusal(
-            f"{what} of an aggregate is not supported: it is computed where rows arrive",
-            "compute it inside the aggregate, or where the results are read",
-        )
-    used = aliases_in(value)
-    # A table's columns become those of the stream that it is joined with.
-    if sum(reference.alias in used for reference in scope.streams) > 1:
-        raise Refusal(
-            f"{what} over two streams is not supported: it is computed where rows of one stream arrive",
-            "compute it of each stream, and compare or concatenate the results",
-        )
-    if not used:
-        raise Refusal(f"{what} of constants is not supported", "write its value")
 
 
 def _describe(node: exp.Expr) -> str:
@@ -116,47 +91,6 @@ def _refuse_extras(node: exp.Expr) -> None:
     for key, value in node.args.items():
         if value and key not in allowed:
             raise Refusal(f"{key.strip('_').upper()} is not supported here", "leave it out")
-
-
-def _literal(node: exp.Expr, scope: Scope) -> Expression:
-    text = node.name
-    if node.is_string:
-        if "\0" in text:
-            raise Refusal("text with a NUL character is not supported", "leave the character out")
-        return Constant(text, "string")
-    return _number(text)
-
-
-def _number(text: str) -> Expression:
-    if not text.isascii() or "_" in text:
-        raise Refusal(f"{text} is not a number", "use the digits 0 to 9")
-    if "e" in text.lower():
-        return Constant(_double(text), "double")
-    if "." in text:
-        digits = Decimal(text)
-        scale = -int(digits.as_tuple().exponent)
-        precision = max(len(digits.as_tuple().digits), scale, 1)
-        if precision > 38:
-            raise Refusal(f"{text} has more than 38 digits", "write it as 1.5e0, a double")
-        return Constant(digits, f"decimal({precision},{scale})")
-    number = whole_number(text)
-    if number is None or number >= 2**63:
-        raise Refusal(f"{text} is larger than a BIGINT", "write it as a double: 1e20")
-    return Constant(number, "int" if number < 2**31 else "bigint")
-
-
-def _double(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):
-        raise Refusal(f"{text} is larger than a DOUBLE", "write a smaller number")
-    return number
-
-
-def _hex(node: exp.Expr, scope: Scope) -> Expression:
-    try:
-        return Constant(bytes.fromhex(node.name), "binary")
-    except ValueError:
-        raise Refusal(f"X'{node.name}' is not a row of bytes", "use pairs of hexadecimal digits") from None
 
 
 def _comparison(node: exp.Expr, scope: Scope) -> Expression:
@@ -172,25 +106,11 @@ def _arithmetic(node: exp.Expr, scope: Scope) -> Expression:
 def _negative(node: exp.Expr, scope: Scope) -> Expression:
     inner = node.this
     # The smallest integers only fit with their sign: 2147483648 alone is a BIGINT, 128Y nothing at all.
-    if isinstance(inner, exp.TryCast) and _is_whole(inner.this) and type_name(inner.args["to"]) in INTEGRAL:
-        return _integer(inner.this.name, type_name(inner.args["to"]), sign=-1)
-    if _is_whole(inner) and inner.name in ("2147483648", "9223372036854775808"):
+    if isinstance(inner, exp.TryCast) and is_whole(inner.this) and type_name(inner.args["to"]) in INTEGRAL:
+        return integer(inner.this.name, type_name(inner.args["to"]), sign=-1)
+    if is_whole(inner) and inner.name in ("2147483648", "9223372036854775808"):
         return Constant(-int(inner.name), "int" if len(inner.name) == 10 else "bigint")
     return operators.negative(resolve(inner, scope))
-
-
-def _is_whole(node: exp.Expr) -> bool:
-    return (
-        isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and node.name.isascii()
-    )
-
-
-def _integer(digits: str, kind: str, *, sign: int = 1) -> Expression:
-    bits = 8 << INTEGRAL.index(kind)
-    number = whole_number(digits)
-    if number is None or not -(1 << bits - 1) <= sign * number < 1 << bits - 1:
-        raise Refusal(f"{'-' * (sign < 0)}{digits} does not fit {kind.upper()}", "use a larger type")
-    return Constant(sign * number, kind)
 
 
 def _logical(name: str) -> Callable[[exp.Expr, Scope], Expression]:
@@ -275,11 +195,11 @@ def _cast(node: exp.Expr, scope: Scope) -> Expression:
     inner, target = node.this, type_name(node.args["to"])
     # 1.5D and 1.5BD arrive as casts of a number: take the digits, not the decimal they would first become.
     if isinstance(inner, exp.Literal) and not inner.is_string and target in FLOATING:
-        number = _double(inner.name)
+        number = double(inner.name)
         if target == "double" or abs(number) <= LARGEST_FLOAT:
             return Constant(number, target)
-    if _is_whole(inner) and target in INTEGRAL:
-        return _integer(inner.name, target)
+    if is_whole(inner) and target in INTEGRAL:
+        return integer(inner.name, target)
     return operators.cast(resolve(inner, scope), target)
 
 
@@ -396,8 +316,8 @@ def _filter(node: exp.Expr, scope: Scope) -> Expression:
 _HANDLERS: dict[type[exp.Expr], Callable[[exp.Expr, Scope], Expression]] = {
     **dict.fromkeys(_COMPARISONS, _comparison),
     **dict.fromkeys(_ARITHMETIC, _arithmetic),
-    exp.Literal: _literal,
-    exp.HexString: _hex,
+    exp.Literal: lambda node, scope: literal(node),
+    exp.HexString: lambda node, scope: hexadecimal(node),
     exp.Null: lambda node, scope: operators.NULL,
     exp.Boolean: lambda node, scope: Constant(bool(node.this), "boolean"),
     exp.Column: _column,

@@ -8,11 +8,10 @@ from sqlglot import exp
 
 from anabranch.language.expressions.types import Refusal
 from anabranch.language.ingest.built_ins import GENERATORS
-from anabranch.language.ingest.ingest_sql import ingest_sql, quoted
+from anabranch.language.ingest.ingest_sql import HIDDEN, ingest_sql, quoted
 from anabranch.language.syntax.source_text import SourceText, start_of
 from anabranch.plan.logical import Explosion, IngestSelect
 
-_HIDDEN = "__anabranch_{}"
 _PARTS = ("expressions", "where", "laterals")
 _CLAUSES = {
     "from_": ("FROM", "leave it out: the SELECT reads the source of its stream"),
@@ -96,7 +95,7 @@ class _Taken:
             return [".".join(map(quoted, node.parts[:-1])) + ".*"]
         if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Star):
             # Spark's grammar has no `f(x).*`: the struct becomes a column first.
-            name = _HIDDEN.format(f"struct_{len(self.computed)}")
+            name = f"{HIDDEN}struct_{len(self.computed)}"
             self.computed.append((name, ingest_sql(node.this, self.source)))
             return [f"`{name}`.*"]
         inner = node.this if isinstance(node, exp.Alias | exp.Aliases) else node
@@ -118,7 +117,7 @@ class _Taken:
         else:
             aliases = [node.args["alias"]] if isinstance(node, exp.Alias) else []
         explosion = _explosion(inner, aliases, self.source)
-        hidden = tuple(_HIDDEN.format(f"element_{i}") for i in range(len(aliases)))
+        hidden = tuple(f"{HIDDEN}element_{i}" for i in range(len(aliases)))
         self.explosions.append(Explosion(explosion.function, explosion.argument, hidden, explosion.outer))
         return [f"`{h}` AS {quoted(a)}" for h, a in zip(hidden, aliases, strict=True)]
 

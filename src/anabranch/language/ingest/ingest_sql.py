@@ -60,6 +60,8 @@ _NAMED: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Kwarg: ("an argument by name", "write the arguments in their order"),
     exp.Array: ("this array", "write get(array(…), 0)"),
 }
+HIDDEN = "__anabranch_"
+"""How names of columns begin that are only there in between."""
 _NUMBER = re.compile(r"\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?", re.ASCII)
 _UNITS = ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
 _PARTS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DAYOFWEEK", "DOW", "DOY", "HOUR", "MINUTE", "SECOND")
@@ -85,6 +87,8 @@ def quoted(identifier: exp.Expr) -> str:
     """A name in back-quotes."""
     if is_substituted(identifier.name):
         raise Refusal(f"Spark would replace the ${{…}} in {identifier.name!r}", "rename the column")
+    if identifier.name.lower().startswith(HIDDEN):
+        raise Refusal(f"names that begin with {HIDDEN} are taken", "rename the column")
     return "`" + identifier.name.replace("`", "``") + "`"
 
 
@@ -171,7 +175,9 @@ def _bracket(node: exp.Expr, source: SourceText) -> str:
 
 def _lambda(node: exp.Expr, source: SourceText) -> str:
     names = ", ".join(map(quoted, node.expressions))
-    return f"({names}) -> {ingest_sql(node.this, source)}"
+    # Spark's grammar has no parentheses around a single name.
+    left = names if len(node.expressions) == 1 else f"({names})"
+    return f"{left} -> {ingest_sql(node.this, source)}"
 
 
 def _is(node: exp.Expr, source: SourceText) -> str:

@@ -6,22 +6,19 @@ same as some Spark function most of the time; here what the user wrote must reac
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from typing import NoReturn
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ErrorLevel, ParseError, TokenError
+from sqlglot.errors import ErrorLevel, ParseError
 from sqlglot.parser import Parser
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from anabranch.errors import QueryError
 from anabranch.language.syntax.duration import DURATION_HINT, duration_us
-from anabranch.language.syntax.source_text import SourceText, unclosed
+from anabranch.language.syntax.located import located
+from anabranch.language.syntax.source_text import SourceText
 from anabranch.language.syntax.statements import CreateQuery, CreateStream, CreateTable, SetOption, Statement
 from anabranch.language.syntax.whole_number import whole_number
 from anabranch.plan.logical import Connector
@@ -282,14 +279,14 @@ class AnabranchDialect(Spark):
 
 def parse_statements(source: SourceText) -> list[Statement]:
     """Read a flow file."""
-    with _located(source):
+    with located(source):
         tokens, parser = _prepare(source)
         return parser.parse_flow(tokens, source.text)
 
 
 def parse_select(source: SourceText) -> exp.Expr:
     """Read exactly one SELECT."""
-    with _located(source):
+    with located(source):
         tokens, parser = _prepare(source)
         nodes = [
             node for node in parser.parse(tokens, source.text) if node and not isinstance(node, exp.Semicolon)
@@ -306,27 +303,6 @@ def _prepare(source: SourceText) -> tuple[list[Token], AnabranchParser]:
     tokens = _with_window_functions(dialect.tokenize(source.text))
     _refuse_foreign_tokens(source, tokens)
     return tokens, AnabranchParser(dialect=dialect, error_level=ErrorLevel.IMMEDIATE)
-
-
-@contextmanager
-def _located(source: SourceText) -> Iterator[None]:
-    try:
-        yield
-    except TokenError as error:
-        raise _unreadable(source) from error
-    except ParseError as error:
-        raise _refused(source, error) from error
-    except RecursionError as error:
-        raise source.error_at(0, "the text is nested too deeply", "use fewer parentheses") from error
-    except ArithmeticError as error:  # sqlglot makes numbers of what only begins like one, such as ..1.5BD
-        start = _number_at(source.text)
-        raise source.error_at(start, "this is not a number", "write it as in 1.5") from error
-
-
-def _number_at(text: str) -> int:
-    """Where a number with letters behind it begins, if there is one."""
-    found = re.search(r"\.*\b[\d.][\w.]*(?:BD|bd|Bd|bD)\b|\.[\d.]+\w*", text)
-    return found.start() if found else 0
 
 
 def _with_window_functions(tokens: list[Token]) -> list[Token]:
@@ -355,32 +331,6 @@ def _refuse_foreign_tokens(source: SourceText, tokens: list[Token]) -> None:
                 "TRANSFORM … USING is not supported: scripts are not run",
                 "use the built-in functions of Spark",
             )
-
-
-def _unreadable(source: SourceText) -> QueryError:
-    start, what, close = unclosed(source.text)
-    return source.error_at(start, f"{what} is not closed", f"add {close}")
-
-
-def _refused(source: SourceText, error: ParseError) -> QueryError:
-    details = error.errors[0] if error.errors else {}
-    start = details.get("start", 0)
-    message = str(details.get("description") or "this cannot be read")
-    known = message.startswith("expected") or " is not " in message
-    if not known:
-        message = (
-            f"unexpected {source.word_at(start)!r}" if source.word_at(start) else "unexpected end of text"
-        )
-    return source.error_at(start, message[0].lower() + message[1:], _suggestion(message))
-
-
-def _suggestion(message: str) -> str:
-    _, found, example = message.partition("as in ")
-    return (
-        f"write {example}"
-        if found
-        else "check the words just before this place; see `anabranch docs language`"
-    )
 
 
 def _is_dashed_word(text: str) -> bool:

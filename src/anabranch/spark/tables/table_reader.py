@@ -26,19 +26,24 @@ from pyspark.sql import DataFrame, SparkSession
 from anabranch.adapt.events import Event, EventKind
 from anabranch.errors import ConfigError
 from anabranch.plan.logical import Connector, Table, TableJoin
-from anabranch.spark.joined_table import JoinedTable
 from anabranch.spark.spark_reason import spark_reason
+from anabranch.spark.tables.joined_table import JoinedTable
+from anabranch.spark.tables.table_versions import (
+    COPIES,
+    NOTES,
+    OFFERS,
+    Versions,
+    note_name,
+    read_versions,
+    version_rows,
+)
 from anabranch.state import PosixStorage
 
-FOLDER = "tables"
-NOTES, OFFERS = f"{FOLDER}/notes", f"{FOLDER}/offers"
 KEPT_NOTES = 8
 MOST_BYTES = 1 << 30
 """Tables are sent to every task: a larger one is a stream."""
 _BATCH = "streaming.sql.batchId"
 """The property in which Spark tells a task the number of its micro-batch."""
-
-Versions = dict[str, dict[str, Any]]
 
 
 class TableReader:
@@ -109,7 +114,7 @@ class TableReader:
         """Take note of the versions that a batch uses; what changed, as events."""
         if not self._tables:
             return []
-        used = _read(self._checkpoint / NOTES / _file(batch)) or self._offered
+        used = read_versions(self._checkpoint / NOTES / note_name(batch)) or self._offered
         failures, self._failures = self._failures, []
         events = [Event(batch, failure.kind, failure.message) for failure in failures]
         for table, version in used.items():
@@ -152,7 +157,7 @@ class TableReader:
             writer.write_table(rows)
         data = sink.getvalue()
         version = xxhash.xxh3_64_hexdigest(data)
-        name = f"{FOLDER}/{table.name}/{version}.arrow"
+        name = f"{COPIES}/{table.name}/{version}.arrow"
         self._storage.put_if_absent(name, data)
         return {"version": version, "file": name, "rows": rows.num_rows}
 
@@ -178,42 +183,13 @@ class TableReader:
         if not gone:
             return
         kept = [*notes[-KEPT_NOTES:], *offers[-KEPT_NOTES:]]
-        named = {v["file"] for n in kept for v in (_read(self._checkpoint / n) or {}).values()}
+        named = {v["file"] for n in kept for v in (read_versions(self._checkpoint / n) or {}).values()}
         for name in gone:
             self._storage.delete(name)
         for table in self._tables:
-            for file in self._storage.list(f"{FOLDER}/{table.name}"):
+            for file in self._storage.list(f"{COPIES}/{table.name}"):
                 if file not in named:
                     self._storage.delete(file)
-
-
-def version_rows(root: Path, batch: int, table: str) -> Iterator[pa.RecordBatch]:
-    """Rows of the version that a batch uses, which is decided by whoever asks first; runs in a task."""
-    version = noted_versions(root, batch)[table]
-    with pa.memory_map(str(root / version["file"])) as file, pa.ipc.open_file(file) as reader:
-        for number in range(reader.num_record_batches):
-            yield reader.get_batch(number)
-
-
-def noted_versions(root: Path, batch: int) -> Versions:
-    """The versions that a batch uses: those written down for it, or else those that are offered now."""
-    note = root / NOTES / _file(batch)
-    found = _read(note)
-    if found is None:
-        newest = max(path for path in (root / OFFERS).iterdir() if path.suffix == ".json")
-        # Written whole under a name of its own first: a note is never seen half.
-        draft = note.with_name(f"{note.name}.{os.getpid()}.{threading.get_ident()}")
-        note.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_bytes(newest.read_bytes())
-        try:
-            os.link(draft, note)
-        except FileExistsError:
-            pass
-        finally:
-            draft.unlink()
-        found = _read(note)
-    assert found is not None
-    return found
 
 
 def table_source(
@@ -229,18 +205,6 @@ def table_source(
         return spark.read.parquet(path), Connector("parquet", path)
     except (PySparkException, Py4JError) as error:
         raise ConfigError(f"table {name!r} cannot be read: {spark_reason(error)}") from error
-
-
-def _file(batch: int) -> str:
-    return f"{batch:010d}.json"
-
-
-def _read(path: Path) -> Versions | None:
-    try:
-        found: Versions = json.loads(path.read_text())
-    except FileNotFoundError:
-        return None
-    return found
 
 
 def _rows(spark: SparkSession, table: Table, given: Mapping[str, DataFrame]) -> DataFrame:

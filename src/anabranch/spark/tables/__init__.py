@@ -1,0 +1,1 @@
+"""Static tables: versions in the checkpoint, joined at ingest."""
