@@ -31,7 +31,7 @@ def test_what_the_last_batch_made_final_is_emitted(checkpoint: Path) -> None:
 def test_a_step_is_not_taken_where_the_watermark_has_passed_nothing(checkpoint: Path) -> None:
     run = start(checkpoint)
     assert run.drain() == []
-    run.batch(rows(10, 15))  # watermark 10: the row at 10 may still get company
+    run.batch(rows(10, 15))  # watermark 10: the row at 10 may still get merge_group
     assert run.drain() == []
     run.batch(rows(16, 20))
     assert [len(run.drain()), len(run.drain())] == [1, 0]

@@ -75,8 +75,8 @@ def the_newer_track_sees_old_rows() -> Planted:
     )
 
 
-def strangers_are_not_pruned() -> Planted:
-    return mock.patch.object(task_plan, "without_strangers", lambda blocks, work: tuple(blocks))
+def unread_blocks_are_not_pruned() -> Planted:
+    return mock.patch.object(task_plan, "without_unread", lambda blocks, work: tuple(blocks))
 
 
 def rebuilding_is_forgotten() -> Planted:
@@ -102,7 +102,7 @@ def rebuilding_leaves_out_what_is_spilled() -> Planted:
     return mock.patch.object(track_run.TrackRun, "_states", states)
 
 
-def rows_of_guests_are_kept_twice() -> Planted:
+def draining_rows_are_kept_twice() -> Planted:
     def keep(self: Any, state: str, kept: pa.RecordBatch) -> None:
         if kept.num_rows:
             self.report.blocks.append(self._blocks.write(state, kept, TIME))
@@ -110,7 +110,7 @@ def rows_of_guests_are_kept_twice() -> Planted:
     return mock.patch.object(slot_task._SlotRun, "_keep_owned", keep)
 
 
-def rows_of_guests_are_counted_twice() -> Planted:
+def draining_rows_are_counted_twice() -> Planted:
     real = arrivals.Arrivals.__init__
 
     def init(self: Any, task: Any, owned: Any, at_work: Any) -> None:
@@ -119,7 +119,7 @@ def rows_of_guests_are_counted_twice() -> Planted:
     return mock.patch.object(arrivals.Arrivals, "__init__", init)
 
 
-def guests_are_not_sent() -> Planted:
+def draining_rows_are_not_sent() -> Planted:
     real = slot_task.SlotTask.slot_map
 
     def owners_only(task: slot_task.SlotTask) -> SlotMap:
@@ -129,7 +129,7 @@ def guests_are_not_sent() -> Planted:
     return mock.patch.object(slot_task.SlotTask, "slot_map", owners_only)
 
 
-def admission_differs_for_guests() -> Planted:
+def admission_differs_for_draining_rows() -> Planted:
     return mock.patch.object(slot_task._SlotRun, "_leaving", return_value=NOTHING)
 
 
@@ -185,13 +185,13 @@ BUGS: list[Callable[[], Planted]] = [
     two_new_rows_of_a_batch_cross_from_both,
     a_track_settles_although_others_that_began_with_it_end,
     the_newer_track_sees_old_rows,
-    strangers_are_not_pruned,
+    unread_blocks_are_not_pruned,
     rebuilding_is_forgotten,
     rebuilding_is_done_twice,
     rebuilding_leaves_out_what_is_spilled,
-    rows_of_guests_are_kept_twice,
-    rows_of_guests_are_counted_twice,
-    guests_are_not_sent,
+    draining_rows_are_kept_twice,
+    draining_rows_are_counted_twice,
+    draining_rows_are_not_sent,
     a_track_ends_at_once,
     a_track_that_ends_forgets_its_earlier_states,
     a_track_ends_at_a_site_that_is_gone,
@@ -200,7 +200,7 @@ BUGS: list[Callable[[], Planted]] = [
 
 
 RARE: list[Callable[[], Planted]] = [
-    admission_differs_for_guests,
+    admission_differs_for_draining_rows,
     a_track_ends_a_little_too_early,
     compaction_crosses_the_barrier,
 ]

@@ -63,10 +63,10 @@ def test_a_merger_never_mixes_states_buckets_slots_or_sides_of_a_barrier(
     sizes = Counter((block.state, apart and block.slot) for block in population)
     for group in plan:
         members = [by_name[name] for name in group]
-        company = [b for b in population if (b.state, apart and b.slot) == _company(members[0], apart)]
+        merge_group = [b for b in population if (b.state, apart and b.slot) == _company(members[0], apart)]
         full = (
             bucket_us is not None
-            and members[0].max_ts // bucket_us < max(b.max_ts for b in company) // bucket_us
+            and members[0].max_ts // bucket_us < max(b.max_ts for b in merge_group) // bucket_us
         )
         assert len(members) >= (2 if full else FAN_IN)
         assert len({block.state for block in members}) == 1

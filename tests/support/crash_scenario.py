@@ -33,7 +33,7 @@ from anabranch.engine.reports import SlotReport
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.engine.step import batch_loop
-from anabranch.engine.task import constants, guest_rows, open_blocks
+from anabranch.engine.task import constants, draining_rows, open_blocks
 from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.parcel import Parcel
 from anabranch.engine.task.routing import routed
@@ -448,7 +448,7 @@ def forget_processes_memory() -> None:
     constants._known.clear()
     block_lists.read_list.cache_clear()
     side_file.read_side_file.cache_clear()
-    guest_rows._gathered.clear()
+    draining_rows._gathered.clear()
     forget_copies()
 
 

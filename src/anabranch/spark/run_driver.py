@@ -113,7 +113,7 @@ class RunDriver:
             raise
         finally:
             if self._idle is not None:
-                self._idle.stir()
+                self._idle.wake()
         self._committed(summary)
 
     def note(self, events: Iterable[Event]) -> None:

@@ -62,7 +62,7 @@ def plan_compaction(
             continue
         groups = defaultdict(list)
         for block in together:
-            groups[company_of(block, bucket_us, fences)].append(block)
+            groups[merge_group_of(block, bucket_us, fences)].append(block)
         newest = max(bucket for bucket, *_ in groups)
         choices = (
             _choose(group, full=bucket < newest, most_bytes=most_bytes)
@@ -80,7 +80,7 @@ def _apart(blocks: Iterable[BlockMeta], *, separate_slots: bool) -> Iterable[lis
     return found.values()
 
 
-def company_of(block: BlockMeta, bucket_us: int | None, fences: Sequence[int]) -> tuple[int, ...]:
+def merge_group_of(block: BlockMeta, bucket_us: int | None, fences: Sequence[int]) -> tuple[int, ...]:
     """Return what two blocks must have in common to be merged; `fences` in ascending order."""
     bucket = 0 if bucket_us is None else block.max_ts // bucket_us
     sides = bisect_right(fences, block.batch), bisect_right(fences, block.last_batch)

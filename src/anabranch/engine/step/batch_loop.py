@@ -29,7 +29,7 @@ from anabranch.engine.step.entry import check_entry
 from anabranch.engine.step.finality import pending_rows, results_due, with_input_ended
 from anabranch.engine.step.hop_reports import critical_path_s, merged_hops
 from anabranch.engine.step.late_rows import late_events
-from anabranch.engine.step.phase_times import Laps
+from anabranch.engine.step.phase_times import PhaseTimes
 from anabranch.engine.step.slot_choice import is_little
 from anabranch.engine.step.step_manifest import step_manifest
 from anabranch.engine.step.step_outcome import StepOutcome, blocks_after, catalog_after, elapsed_s
@@ -235,21 +235,21 @@ class BatchLoop:
     ) -> BatchSummary:
         if self._in_doubt:
             raise StateError("a step of this session has failed: stop it and start again from its checkpoint")
-        laps = Laps()
+        phases = PhaseTimes()
         began_s = self._clock()
         known = {s.name: s for s in streams}
         task = self._task(batch, began_s, streams, step=step)
-        laps.mark("plan")
+        phases.mark("plan")
         told = tuple(self._execute(task))
         charge_packing(told)
         reports = merged_hops(told)
-        laps.mark("execute")
+        phases.mark("execute")
         outcome = self._outcome(
             task,
             reports,
             known=known,
             began_s=began_s,
-            wall_s=sum(laps.seconds.values()),
+            wall_s=sum(phases.seconds.values()),
             position=(offsets, source_id),
         )
         self._fence.check()
@@ -258,17 +258,17 @@ class BatchLoop:
         self._adopt(outcome, began_s)
         if not step:
             self._little = is_little(told, most_rows=self._requests.settings.little_rows)
-        laps.mark("commit")
+        phases.mark("commit")
         self._delivery.deliver(outcome.manifest, self.catalog.answered, digest=self._parent)
         if outcome.manifest.number % COLLECT_EVERY == 0:
             collect_garbage(self._storage, keep=self._requests.settings.keep_manifests)
             forget_constants(self._storage, task.constants)
-        laps.mark("publish")
+        phases.mark("publish")
         self._in_doubt = False
         return BatchSummary(
             outcome.manifest,
             reports,
-            laps.seconds,
+            phases.seconds,
             events=outcome.events,
             critical_path_s=critical_path_s(told),
             eddies=outcome.decisions.eddies,

@@ -46,26 +46,26 @@ class IdleSteps:
         self._failed = failed
         self._turn = turn
         self._pause_s = pause_s
-        self._stirred = threading.Event()
+        self._woken = threading.Event()
         self._over = False
         self._thread = threading.Thread(target=self._watch, name="anabranch-idle", daemon=True)
         self._thread.start()
 
-    def stir(self) -> None:
+    def wake(self) -> None:
         """A batch has ended: the pause begins anew."""
-        self._stirred.set()
+        self._woken.set()
 
     def stop(self) -> None:
         """Take no more steps; one under way is waited for."""
         self._over = True
-        self._stirred.set()
+        self._woken.set()
         if self._thread is not threading.current_thread():
             self._thread.join()
 
     def _watch(self) -> None:
         while not self._over:
-            if self._stirred.wait(self._pause_s):
-                self._stirred.clear()
+            if self._woken.wait(self._pause_s):
+                self._woken.clear()
             elif not self._alive():
                 self._over = True
             elif self._waits() and self._turn.acquire(blocking=False):

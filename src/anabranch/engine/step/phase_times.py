@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 
-class Laps:
+class PhaseTimes:
     """Adds up the time between marks under the name of the phase that just ended."""
 
     def __init__(self, seconds: dict[str, float] | None = None) -> None:

@@ -6,7 +6,7 @@ receiver's plan does not have are not sent. By parallel track the receiver reads
 nothing is sent for joins; aggregates, which have no tracks, always move their state.
 
 Two things are as with shared blocks, because neither changes what a site's CPU has to do: a slot writes the
-new rows of its sites into one file, and a track that ends reads the new rows of its guests, which it was
+new rows of its sites into one file, and a track that ends reads the new rows that drain there, which it was
 sent as well, from the file of their owner.
 """
 
@@ -24,7 +24,7 @@ from anabranch.engine.task.site_work import TrackWork
 from anabranch.exchange.partition_set import NOTHING, PartitionSet
 from anabranch.operators.rows.row_set import rows_in
 from anabranch.state.block import BlockMeta
-from anabranch.state.compaction import company_of
+from anabranch.state.compaction import merge_group_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ def plan_shipments(
                 if block.state in its and block.last_batch >= reader.after:
                     wanted |= reader.partitions
             if slices := wanted & transfer.partitions & PartitionSet.of(p for p, _ in block.partitions):
-                company = company_of(block, buckets.get(block.state), barriers)
-                groups.setdefault((block.state, company), []).append((block, slices))
+                merge_group = merge_group_of(block, buckets.get(block.state), barriers)
+                groups.setdefault((block.state, merge_group), []).append((block, slices))
         for (state, _), found in groups.items():
             span = min(b.batch for b, _ in found), max(b.last_batch for b, _ in found)
             taken = {b.name: slices for b, slices in found}

@@ -13,7 +13,7 @@ from anabranch.engine.step.shipments import plan_shipments
 from anabranch.engine.task.admission import Admission, oldest_waiting, waiting_blocks
 from anabranch.engine.task.constants import Compiled, ConstantsFile
 from anabranch.engine.task.memory_plan import MERGE_COPIES, owing_partitions
-from anabranch.engine.task.site_work import without_strangers
+from anabranch.engine.task.site_work import without_unread
 from anabranch.engine.task.slot_task import SlotTask
 from anabranch.engine.task.step_blocks import StepBlocks
 from anabranch.exchange.aligned_router import AlignedTable
@@ -76,7 +76,7 @@ def plan_task(
     work = compiled.work(tracks, partition_map, failed)
     waiting = waiting_blocks(layout, stored)
     held = held_back(watermarks, oldest_waiting(layout, waiting))
-    blocks = without_strangers(live_blocks(stored, work.kept, held, emitted), work.needed)
+    blocks = without_unread(live_blocks(stored, work.kept, held, emitted), work.needed)
     owing = owing_partitions(work.windowed, blocks, admission.spilled)
     barriers = _barriers(tracks)
     shipments = plan_shipments(

@@ -34,7 +34,7 @@ class Arrivals:
         Partitions of the slot.
     at_work
         These, and partitions of others on whose rows tracks of the slot still work: such rows are
-        guests, counted and buried by their owner.
+        draining, counted and buried by their owner.
     """
 
     def __init__(self, task: SlotTask, owned: np.ndarray, at_work: np.ndarray) -> None:
@@ -68,11 +68,11 @@ class Arrivals:
         if (owned := self._owned[partitions]).all():
             rows = self._accept(rows)
         else:
-            guests = rows.filter(pa.array(~owned))
-            guests = guests.filter(pa.array(~np.logical_or.reduce(self._refused(guests))))
+            draining = rows.filter(pa.array(~owned))
+            draining = draining.filter(pa.array(~np.logical_or.reduce(self._refused(draining))))
             if MARK in rows.schema.names:  # rows of hot keys are worked on by the owner of their lane alone
-                guests = guests.filter(pa.array(~_has_home(guests)))
-            rows = concat_rows([self._accept(rows.filter(pa.array(owned))), guests])
+                draining = draining.filter(pa.array(~_has_home(draining)))
+            rows = concat_rows([self._accept(rows.filter(pa.array(owned))), draining])
         if MARK in rows.schema.names:
             rows = self._without_split(rows)
         new = {}

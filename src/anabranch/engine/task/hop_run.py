@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.engine.reports import SiteReport, SlotReport, charge_writing
-from anabranch.engine.step.phase_times import Laps
+from anabranch.engine.step.phase_times import PhaseTimes
 from anabranch.engine.task.block_writer import BlockWriter
 from anabranch.engine.task.open_blocks import OpenBlock, open_blocks
 from anabranch.engine.task.parcel import Parcel, opened, parcels_of, report_parcel
@@ -55,21 +55,21 @@ class _HopRun:
         self._sent: dict[str, list[pa.RecordBatch]] = {}
 
     def run(self, arrived: dict[str, list[pa.RecordBatch]]) -> Iterator[Parcel]:
-        laps = Laps(self.report.seconds)
+        phases = PhaseTimes(self.report.seconds)
         new = {state: RowSet.sorted(concat_rows(batches), MAX_TIME) for state, batches in arrived.items()}
         if new:
             old = self._open()
-            laps.mark("open")
+            phases.mark("open")
             for site in self._sites:
                 self._run_site(site, new, old)
-            laps.mark("join")
+            phases.mark("join")
             for writer in self._writers.values():
                 self.report.results.extend(writer.close())
             charge_writing(self.report, self._writing_s())
-            laps.mark("write results")
+            phases.mark("write results")
             for state, rows in new.items():
                 self.report.blocks.append(self._files.write(state, rows.batch, MAX_TIME))
-            laps.mark("write blocks")
+            phases.mark("write blocks")
         yield from parcels_of(self._sent, self.task.slot_map())
         for report in (*self._before, self.report):
             yield report_parcel(self.report.slot, report)

@@ -155,9 +155,7 @@ def is_over(
     )
 
 
-def without_strangers(
-    blocks: Sequence[BlockMeta], needed: Mapping[str, PartitionSet]
-) -> tuple[BlockMeta, ...]:
+def without_unread(blocks: Sequence[BlockMeta], needed: Mapping[str, PartitionSet]) -> tuple[BlockMeta, ...]:
     """Blocks of intermediate states without the partitions on which no track keeps that state.
 
     What a migration or a move discards: were it left, a plan that takes the state up again would find

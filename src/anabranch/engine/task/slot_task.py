@@ -17,15 +17,15 @@ from anabranch.adapt.tracks.tracks import Tracks
 from anabranch.engine.event_time import NEVER_LATE
 from anabranch.engine.reports import SiteReport, SlotReport
 from anabranch.engine.step.finality import trims_of
-from anabranch.engine.step.phase_times import Laps
+from anabranch.engine.step.phase_times import PhaseTimes
 from anabranch.engine.step.shipments import Shipment, folder_of
 from anabranch.engine.task.admission import OPEN, Admission, admit, waiting_state
 from anabranch.engine.task.arrivals import Arrivals
 from anabranch.engine.task.block_slices import ranges_within, slice_block
 from anabranch.engine.task.block_writer import BlockWriter
 from anabranch.engine.task.constants import Constants, ConstantsFile, compiled_constants
+from anabranch.engine.task.draining_rows import forget_gathered
 from anabranch.engine.task.evaluation import Evaluation
-from anabranch.engine.task.guest_rows import forget_gathered
 from anabranch.engine.task.heavy_keys import heavy_keys
 from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.memory_plan import MemoryPlan
@@ -203,7 +203,7 @@ class _SlotRun:
         """Partitions of this slot, and those of others on which tracks of its sites end."""
         self._storage = task.storage
         self._blocks = BlockWriter(self._storage, stamp=task.stamp, slot=slot, unique=unique)
-        self._laps = Laps(self.report.seconds)
+        self._phases = PhaseTimes(self.report.seconds)
         self.sent: Mapping[str, Sequence[pa.RecordBatch]] = {}
         """Rows that go on to other stations."""
 
@@ -211,33 +211,33 @@ class _SlotRun:
         budget = self.task.work_memory
         INDEX_MEMORY.budget = None if budget is None else int(INDEX_SHARE * budget)
         arrived = [b for b in batches if b.num_rows]
-        self._laps.mark("receive")
+        self._phases.mark("receive")
         arrivals = Arrivals(self.task, self.owned, self.at_work)
         new = arrivals.sort_out(arrived)
         self.report.streams = arrivals.streams
-        self._laps.mark("sort")
+        self._phases.mark("sort")
         spilled = bool(self.task.admission.spilled)
         reached = self.at_work | union(rows.homes for rows in arrivals.split.values()).flags()
         old = open_blocks(self._storage, self.task.blocks, reached, sparing=spilled)
         new, waiting = self._admit(new, old)
-        self._laps.mark("open")
+        self._phases.mark("open")
         work = Evaluation(self.task, self.slot, self.unique, self.at_work, self.report, self._blocks)
         kept = work.run(new, old, self._take_over, arrivals.split)
         if self.task.looks_for_hot_keys:
             self.report.heavy = heavy_keys(self.task, new, arrivals.split)
         self.sent = work.sent
-        self._laps.mark("join")
+        self._phases.mark("join")
         work.write_results()
         forget_gathered(self._storage, self.task.batch)
-        self._laps.mark("write results")
+        self._phases.mark("write results")
         self._keep(new, kept, stored_rows(arrivals.split))
         for source, rows in waiting.items():
             self._keep_owned(waiting_state(self.task.layout.inputs[source].state), rows)
-        self._laps.mark("write blocks")
+        self._phases.mark("write blocks")
         self._compact()
         if spilled:  # keep no more mapped than the sites may work on
             close_blocks(self._storage)
-        self._laps.mark("compact")
+        self._phases.mark("compact")
         if arrivals.dead:
             # No query's files have a name that begins so, whatever the query is called.
             name = f"{self.task.stamp}-s{self.slot:03d}-dead.letters-{self.unique}.parquet"
@@ -316,7 +316,7 @@ class _SlotRun:
         self.report.blocks += self._blocks.write_made(kept)
 
     def _keep_owned(self, state: str, rows: pa.RecordBatch) -> None:
-        """Keep rows of a stream; those of a guest are kept by their owner."""
+        """Keep rows of a stream; those that drain here are kept by their owner."""
         if (owned := rows_in(rows, self.owned)).num_rows:
             self.report.blocks.append(self._blocks.write(state, owned, TIME))
 

@@ -16,7 +16,7 @@ from anabranch.adapt.measures.site_report import StationReport
 from anabranch.engine.reports import Abandoned, JoinReport, SiteReport
 from anabranch.engine.task.block_slices import slice_block
 from anabranch.engine.task.block_writer import BlockWriter
-from anabranch.engine.task.guest_rows import gather
+from anabranch.engine.task.draining_rows import gather
 from anabranch.engine.task.open_blocks import OpenBlock
 from anabranch.engine.task.site_work import TrackWork, join_states
 from anabranch.engine.task.split_writer import SplitWriter
@@ -234,13 +234,13 @@ class TrackRun:
         in_memory = self._mine.copy()
         in_memory[list(spilled)] = False
         states: States = {}
-        guests: dict[str, list[OpenBlock]] = {}
+        draining: dict[str, list[OpenBlock]] = {}
         for block in chain.from_iterable(map(self._blocks_of, own)):
             meta, is_leaf = block.meta, block.meta.state in leaves
             if is_leaf and meta.batch < self._work.after:
                 continue
-            if is_leaf and not spilled and self._is_guest(block):
-                guests.setdefault(meta.state, []).append(block)
+            if is_leaf and not spilled and self._is_draining(block):
+                draining.setdefault(meta.state, []).append(block)
                 continue
             rows = self._apart(block) if self._part is Part.JOIN else block.rows
             if spilled:  # private copies
@@ -249,7 +249,7 @@ class TrackRun:
             if until is not None and meta.state not in self._fresh and not (is_leaf and meta.batch >= until):
                 rows = rows.as_old()
             states.setdefault(meta.state, []).append(rows)
-        for state, blocks in guests.items():
+        for state, blocks in draining.items():
             whose = self._task.storage, self._report.site, self._slot, self._task.slots
             key = *whose, state, self._work.partitions, self._work.until
             arrived = self._rows.get(leaves[state])
@@ -271,7 +271,7 @@ class TrackRun:
         """Blocks of a state that have rows of the track's partitions."""
         return [b for b in self._blocks.get(state, ()) if b.partitions & self._work.partitions]
 
-    def _is_guest(self, block: OpenBlock) -> bool:
+    def _is_draining(self, block: OpenBlock) -> bool:
         """Whether a track that ends reads new rows from a file of another slot."""
         until = self._work.until
         return until is not None and block.meta.batch >= until and block.meta.slot != self._slot

@@ -20,7 +20,7 @@ from anabranch.operators.join.match import match
 from anabranch.operators.join.pair_bytes import Pairs, cut_pairs
 from anabranch.operators.join.theta_join import theta_match
 from anabranch.operators.rows.expressions import filter_rows, project
-from anabranch.operators.rows.row_selection import Picked
+from anabranch.operators.rows.row_selection import RowSelection
 from anabranch.operators.rows.row_set import RowSet, concat_rows
 from anabranch.operators.work_memory import QuotaExceeded, WorkMemory
 from anabranch.plan.inputs import DEADLINE, HASH, MAX_TIME
@@ -209,8 +209,8 @@ class WindowJoin:
                 yield Pairs(left, at[0], right, at[1])
 
     def _combined(self, node: JoinNode, pairs: list[Pairs]) -> pa.Table:
-        left = Picked((p.left, p.left_rows) for p in pairs)
-        right = Picked((p.right, p.right_rows) for p in pairs)
+        left = RowSelection((p.left, p.left_rows) for p in pairs)
+        right = RowSelection((p.right, p.right_rows) for p in pairs)
 
         def side(name: str) -> pa.Array:
             if name in node.left.names:
@@ -240,7 +240,7 @@ def as_rows(node: JoinNode, tables: Sequence[pa.Table]) -> RowSet:
     return RowSet.sorted(rows, MAX_TIME) if node.ordered else RowSet(rows)
 
 
-def _times(node: JoinNode, left: Picked, right: Picked) -> dict[str, pa.Array]:
+def _times(node: JoinNode, left: RowSelection, right: RowSelection) -> dict[str, pa.Array]:
     deadlines = (
         rows.int64s(side.deadline) + side.window_us for rows, side in ((left, node.left), (right, node.right))
     )

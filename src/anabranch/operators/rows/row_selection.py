@@ -13,7 +13,7 @@ from anabranch.operators.rows.pairs import take
 from anabranch.operators.rows.row_set import RowSet
 
 
-class Picked:
+class RowSelection:
     """Positions in sets of rows.
 
     Most probes of a batch find few pairs, so that a table made of those of all sets at once costs a

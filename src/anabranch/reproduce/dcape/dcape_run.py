@@ -171,7 +171,7 @@ def _note(measured: Measured, summary: BatchSummary, before: Tracks) -> None:
 
 
 def _state_rows(summary: BatchSummary) -> int:
-    """Rows in all states; those that a track which ends keeps as a guest of their owner count twice."""
+    """Rows in all states; those that a track which ends drains beside their owner count twice."""
     manifest = summary.manifest
     tracks = Tracks.from_json(manifest.tracks)
     total = 0

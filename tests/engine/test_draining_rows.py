@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.engine.task import guest_rows
-from anabranch.engine.task.guest_rows import forget_gathered, gather
+from anabranch.engine.task import draining_rows
+from anabranch.engine.task.draining_rows import forget_gathered, gather
 from anabranch.engine.task.open_blocks import UNUSED_S, OpenBlock
 from anabranch.exchange.address import PARTITIONS, partition_of
 from anabranch.exchange.partition_set import PartitionSet
@@ -28,7 +28,7 @@ EVERYTHING = np.ones(PARTITIONS, dtype=np.bool_)
 
 @pytest.fixture(autouse=True)
 def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guest_rows, "_gathered", {})
+    monkeypatch.setattr(draining_rows, "_gathered", {})
 
 
 def block(*times: int, partition: int = 200) -> OpenBlock:
@@ -71,7 +71,7 @@ def test_rows_that_have_expired_leave_once_they_are_half_of_all() -> None:
 @given(st.data())
 def test_whatever_owners_do_with_their_files_each_row_is_there_once(data: st.DataObject) -> None:
     """Owners write, merge and let go of files; the sender may miss a batch; partitions differ."""
-    guest_rows._gathered.clear()
+    draining_rows._gathered.clear()
     blocks: list[OpenBlock] = []
     ever: Counter[int] = Counter()
     for batch in range(data.draw(st.integers(1, 14))):
@@ -133,9 +133,9 @@ def test_rows_of_other_partitions_are_left_out() -> None:
 def test_what_nobody_asks_for_any_more_is_let_go() -> None:
     gather(KEY, [block(1)], EVERYTHING, 5)
     forget_gathered(HERE, 6)
-    assert guest_rows._gathered
+    assert draining_rows._gathered
     forget_gathered(HERE, 7)
-    assert not guest_rows._gathered
+    assert not draining_rows._gathered
 
 
 def test_sessions_that_share_a_worker_let_go_of_their_own() -> None:
@@ -149,4 +149,4 @@ def test_what_a_session_that_has_ended_had_put_together_is_let_go(monkeypatch: p
     later = time.monotonic() + UNUSED_S + 1
     monkeypatch.setattr(time, "monotonic", lambda: later)
     forget_gathered(Path("another"), 5)
-    assert not guest_rows._gathered
+    assert not draining_rows._gathered

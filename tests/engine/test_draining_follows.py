@@ -85,7 +85,7 @@ def test_a_site_does_not_compute_more_for_others_than_for_itself() -> None:
     assert {t.plan for t in drained(AB_C, BC_A, leaving=ALL).ending(CHANGES)} == {AB_C}
 
 
-def test_a_site_that_changes_by_parallel_track_lets_its_guests_end_as_they_are() -> None:
+def test_a_site_that_changes_by_parallel_track_lets_what_drains_end_as_it_is() -> None:
     assert {t.plan for t in drained(AB_C, BC_A, strategy=PT).ending(CHANGES)} == {AB_C}
 
 
