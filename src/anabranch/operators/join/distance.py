@@ -44,7 +44,7 @@ class Vectors:
 
     @classmethod
     def of(cls, rows: RowSet, node: Operand, columns: tuple[str, ...]) -> Vectors:
-        # Kept rows are met in every batch: putting their columns together once is a fifth of the join.
+        # Kept rows are met in every batch: their columns are put together once.
         names = "vectors", *(node.names[c] for c in columns)
         values, finite = rows.derived(names, lambda: _finite(vectors(rows, node, columns)))
         times, deadlines = rows.int64s(node.max_time), rows.int64s(node.deadline)
