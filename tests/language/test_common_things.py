@@ -140,7 +140,7 @@ REFUSED = {
         "name a stream",
     ),
     "current_timestamp": ("SELECT current_timestamp() AS x FROM orders", "a time that the source brings"),
-    "a function of one's own": ("SELECT my_function(id) AS x FROM orders", "docs/language.md"),
+    "a function of one's own": ("SELECT my_function(id) AS x FROM orders", "anabranch docs language"),
 }
 """With a word of the suggestion, or of the message where that says it."""
 EXPRESSIBLE = {**FLOWS, **KAFKA, **QUERIES, **INGEST}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from anabranch.language.expressions.advice import advice_for
+from anabranch.language.expressions.advice import ADVICE, advice_for
 from anabranch.language.expressions.expression import Call, Cast, Constant, Expression
 from anabranch.language.expressions.operators import (
     NULL,
@@ -67,7 +67,7 @@ def call_function(name: str, args: Arguments) -> Expression:
 def _unknown(name: str) -> Refusal:
     known = name.lower()
     reason = _REFUSED.get(known) or built_ins.REFUSED.get(known)
-    if reason is None and known in built_ins.DETERMINISTIC:
+    if reason is None and known in built_ins.DETERMINISTIC and known not in ADVICE:
         reason = _AT_INGEST
     if reason is not None:
         return Refusal(f"function {name} is not supported: {reason[0]}", reason[1])
