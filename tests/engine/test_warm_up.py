@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 from anabranch.engine.warm_up import ROWS, made_up_rows, warm_up
-from anabranch.language.flow import bind_query
+from anabranch.language.flow import bind_query, parse_flow
 from anabranch.plan.logical import Column, Stream
 
 _KINDS = (
@@ -72,3 +73,12 @@ def test_a_query_that_cannot_be_warmed_up_is_left_to_its_first_batch() -> None:
     other = Stream("s", (Column("other", "bigint"), Column("ts", "timestamp")), "ts")
     query = bind_query("q", "SELECT k FROM s", {"s": stream})
     warm_up([other], [query])
+
+
+def test_made_up_rows_never_reach_the_sink_of_a_query(tmp_path: Path) -> None:
+    flow = parse_flow(
+        "CREATE STREAM s (k BIGINT, ts TIMESTAMP) FROM parquet 'in' TIME ts;"
+        f"CREATE QUERY q INTO parquet '{tmp_path / 'out'}' AS SELECT k FROM s;"
+    )
+    warm_up(flow.streams, flow.queries)
+    assert not (tmp_path / "out").exists()

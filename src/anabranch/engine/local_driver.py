@@ -69,7 +69,12 @@ class LocalRun:
             self._known = {stream.name: stream for stream in streams}
             running, submitted = queries_at_start(queries, manifest, self._known)
             given = sinks or {}
-            self.sinks: dict[str, Sink] = {q.name: given.get(q.name) or _sink(q) for q in running}
+            # What a flow file says of sinks is meant for Spark: here results stay in memory, but for queries
+            # that came while a session ran.
+            self.sinks: dict[str, Sink] = {
+                q.name: given.get(q.name) or (_sink(q) if q.name in submitted else MemorySink())
+                for q in running
+            }
             self.loop = BatchLoop(
                 storage=storage,
                 fence=self.fence,
