@@ -90,7 +90,7 @@ def test_a_group_that_exceeds_its_quota_ends_with_all_its_members_and_leaves_not
         assert "other" not in run.loop.failures
         assert [run.results(name).num_rows for name in ("wide", "narrow")] == [0, 0]
         assert run.results("other").num_rows > 0
-        assert "one of 2 queries" in explain_query(run.loop._catalog, "wide", sites=2)
+        assert "one of 2 queries" in explain_query(run.loop.catalog, "wide", sites=2)
         run.close()
 
 

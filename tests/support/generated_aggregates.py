@@ -208,7 +208,7 @@ def check_aggregates(
     models = {s.name: StreamModel(s) for s in case.streams}
     sinks = {q.name: MemorySink() for queries, *_ in case.phases for q in queries}
     first: dict[Query, int] = {}
-    done = 0
+    done, left_waiting = 0, set[str]()
     with scratch() as root, _unsettled(case):
         for queries, settings, batches, ends in case.phases:
             first |= {q: done for q in queries if q not in first}
@@ -233,12 +233,13 @@ def check_aggregates(
             if ends and run.end_of_input():
                 _end_input(models, queries)
             if ends and run.loop.manifest is not None:
-                assert not any(q.waiting for q in run.loop.manifest.queries), "rows wait after the end"
+                left_waiting |= {q.name for q in run.loop.manifest.queries if q.waiting}
             run.close()
     for query, start in first.items():
         tables = {n: m.rows_for(query, start) for n, m in models.items() if m.accepted[start:]}
         expected = expected_rows(query, case.streams, tables)
         check_rows(sinks[query.name].table(), expected, what=query.text)
+    assert not left_waiting, "rows wait after the end"
 
 
 def _end_input(models: Mapping[str, StreamModel], queries: Sequence[Query]) -> None:
