@@ -357,5 +357,6 @@ def test_a_plan_is_kept_ready_as_long_as_there_is_a_track_for_it(tmp_path: Path)
         run.batch(batch)
         tracks = run.loop.tracks
         began = tracks.began.get("q", {0: EVERY})
-        assert len(run.loop._prepared.compiled.compiler._compiled) <= 2 * (len(began) + len(tracks.ending)) + 2
+        kept_ready = run.loop._prepared.compiled.compiler._compiled
+        assert len(kept_ready) <= 2 * (len(began) + len(tracks.ending)) + 2
     run.close()
