@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 
 from anabranch.engine.sinks import result_merge
+from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.engine.sinks.result_names import ResultName
 from anabranch.errors import AnabranchError
 from tests.support.crash_scenario import (
@@ -45,8 +47,9 @@ def die_and_go_on(root: Path, scenario: Scenario, step: int, fault: DiskFault) -
         except SimulatedCrash:
             disk = disk.next_life(None, fault)
     assert_same(world.result(), world.expected(), f"{fault} change {step}: {disk.steps[-1:]}")
-    left = [folder for folder in root.iterdir() if folder.name.endswith((".merging", ".probe0", ".probe1"))]
-    assert not left
+    assert not [folder for folder in root.iterdir() if folder.name.endswith((".probe0", ".probe1"))]
+    ParquetSink(root / "ones", compact_every=2).open("ones", pa.schema([("k", pa.int64())]))
+    assert not list(root.glob(".ones.merging.*"))
     shutil.rmtree(root)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import glob
 import io
 import os
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 from anabranch.engine.sinks.folder_exchange import check_exchange
 from anabranch.engine.sinks.local_path import local_path
 from anabranch.engine.sinks.result_merge import compression_in, merge_results, remove_folder
-from anabranch.engine.sinks.result_names import ResultName, results_in
+from anabranch.engine.sinks.result_names import ResultName, Step, results_in
 from anabranch.engine.sinks.result_partitions import check_columns, split
 from anabranch.engine.sinks.sink import ResultBatch
 from anabranch.engine.sinks.staged_file import StagedFile
@@ -54,7 +55,7 @@ class ParquetSink:
             make_folder(self.path.absolute())
             if self._every:
                 check_exchange(self._home)
-                remove_folder(self._beside)  # of a merge whose process died
+                self._remove_old()
             empty = self.path / f"{file_stem(query)}-schema.parquet"
             # Beside folders of partitions, Spark takes a file for a mistake.
             if not self._columns and not empty.exists():
@@ -77,8 +78,18 @@ class ParquetSink:
                 self._place(staged, self.path / name)
             else:
                 folders |= set(self._place_parts(staged, group, name))
-        for folder in sorted(folders) if self._every else ():
-            merge_results(folder, results.query, beside=self._beside, before=at, every=self._every)
+        if self._every:
+            self._merge(sorted(folders), results.query, before=at)
+
+    def _merge(self, folders: Sequence[Path], query: str, *, before: Step) -> None:
+        self._remove_old()
+        for number, folder in enumerate(folders):
+            merge_results(folder, query, beside=self._beside(number), before=before, every=self._every)
+
+    def _remove_old(self) -> None:
+        """Remove folders that others have taken the place of, or that a process was making when it died."""
+        for folder in self._home.parent.glob(f"{glob.escape(self._beside(0).stem)}.*"):
+            remove_folder(folder)
 
     def _pieces(self, results: ResultBatch) -> Iterator[tuple[StagedFile, int | None]]:
         """Files to be placed as they are, or row groups of them to be split."""
@@ -90,10 +101,9 @@ class ParquetSink:
     def _home(self) -> Path:
         return self.path.absolute().resolve()
 
-    @property
-    def _beside(self) -> Path:
-        """Where folders are made that will take the place of others: where no reader looks."""
-        return self._home.with_name(f".{self._home.name}.merging")
+    def _beside(self, number: int) -> Path:
+        """Where a folder is made that will take the place of another: where no reader looks."""
+        return self._home.with_name(f".{self._home.name}.merging.{number}")
 
     def _refuse_later_results(self, results: ResultBatch) -> None:
         """Nothing of this step or a later one can be there, unless the checkpoint is older than the sink."""

@@ -5,8 +5,8 @@
 
 A whole folder is made anew beside the old one, out of links to what stays and files merged from the rest.
 Then both change places. A crash before leaves the old folder, a crash after it the new one; what is left over
-is deleted at the next start. Only steps before the one that is being published are merged: it is the only one
-that may come again after a crash, and must find its files under their own names.
+is deleted before the next merge, or at the next start. Only steps before the one that is being published are
+merged: it is the only one that may come again after a crash, and must find its files under their own names.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ _PIECE_ROWS = 1 << 16
 
 
 def merge_results(folder: Path, query: str, *, beside: Path, before: Step, every: int) -> bool:
-    """Merge files of a folder, if it is time to.
+    """Merge files of a folder, if it is time to; tells whether it has.
 
     Parameters
     ----------
     beside
-        Where the new folder is made.
+        Where the new folder is made, and where the old one is afterwards. It stays for a while: whoever is
+        just listing it would otherwise see only some of its files.
     before
         Only steps before this one.
     every
@@ -54,7 +55,6 @@ def merge_results(folder: Path, query: str, *, beside: Path, before: Step, every
     folder_exchange.exchange_folders(beside, folder)
     sync_folder(folder.parent)
     sync_folder(beside.parent)
-    remove_folder(beside)
     return True
 
 
