@@ -11,12 +11,26 @@ from typing import Any
 import pytest
 
 from anabranch.errors import ConfigError, RunError
+from anabranch.spark import spark_session
 from anabranch.spark.given_conf import given_conf
-from anabranch.spark.spark_session import DEFAULTS, LOOPBACK, await_executor, settings_to_start
+from anabranch.spark.spark_session import (
+    DEFAULTS,
+    JAVA_OPTIONS,
+    LOOPBACK,
+    await_executor,
+    settings_to_start,
+)
 
 
-def test_where_nothing_is_set_all_defaults_are() -> None:
+def test_where_nothing_is_set_all_defaults_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_session, "archive_options", lambda: "")
     assert settings_to_start(None, {}, {}) == DEFAULTS | LOOPBACK | {"spark.master": "local[*]"}
+
+
+def test_an_archive_of_classes_is_used_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_session, "archive_options", lambda: "-XX:SharedArchiveFile=a.jsa")
+    options = settings_to_start(None, {}, {})[JAVA_OPTIONS]
+    assert options == f"{DEFAULTS[JAVA_OPTIONS]} -XX:SharedArchiveFile=a.jsa"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def test_what_came_while_a_step_ran_waits_for_the_next_one() -> None:
     requests.migrate([asked(0), asked(1)])
     taken = requests.migrations
     requests.migrate([asked(2)])
-    requests.carried_out(taken, postponed=[asked(1)])
+    requests.carried_out(taken, (), (), postponed=[asked(1)])
     assert requests.migrations == (asked(1), asked(2))
 
 
