@@ -113,7 +113,7 @@ def test_what_is_noticed_in_mid_batch_is_told_at_once_and_a_listener_may_stop_th
 
     local = local_run(tmp_path, q=SimpleNamespace(open=lambda *_: None, publish=publish))
     driver, query = RunDriver(local.loop, local.fence, listeners=[Stops()]), Query()
-    driver.begin(query, step=local.loop.step)  # type: ignore[arg-type]
+    driver.begin(lambda: query, step=local.loop.step)  # type: ignore[arg-type,return-value]
     batch = threading.Thread(target=process, args=(driver, 0))
     batch.start()
     assert publishing.wait(LONG_S)

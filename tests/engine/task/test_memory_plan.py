@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.engine.settings import MEBIBYTE, Settings
+from anabranch.engine.settings import MEBIBYTE
 from anabranch.engine.task.memory_plan import MERGE_COPIES, memory_plan, owing_partitions
 from anabranch.queries.catalog import reconcile
 from anabranch.state import BlockMeta
@@ -11,7 +11,7 @@ from tests.engine.nasty_runs import bind
 
 PAIRS = "SELECT a.id, b.id AS o FROM a [RANGE 9 SECONDS], b [RANGE 9 SECONDS] WHERE a.k = b.k"
 COUNTS = "SELECT k, COUNT(*) AS n FROM c [RANGE 9 SECONDS] GROUP BY k"
-BUDGET = Settings(memory_budget_mb=8)
+BUDGET = 8 * MEBIBYTE
 
 
 def test_states_of_joins_and_of_aggregates_are_told_apart() -> None:
@@ -41,5 +41,5 @@ def test_spilled_partitions_owe_only_where_they_have_rows() -> None:
 
 def test_without_a_budget_anything_may_be_merged() -> None:
     catalog = reconcile(STREAMS, bind(STREAMS, counts=COUNTS), None)
-    plan = memory_plan(catalog.plans, Settings(memory_budget_mb=0))
+    plan = memory_plan(catalog.plans, None)
     assert plan.most_to_merge(next(iter(plan.grouped))) is None

@@ -208,8 +208,9 @@ def _indexes(flat: EntryArrays, anchor: Int64s, alive: Int64s, lists: Lists) -> 
     anchor = anchor[alive]
     if len(free := alive[anchor < 0]):
         yield OneList(-1, lists.add(np.zeros_like(free), free, count=1)[0], np.empty(0, np.int64))
+    anchor = anchor[anchor >= 0]
     for attribute in range(len(flat.codings)):
-        here = anchor[(anchor >= 0) & (flat.attribute[anchor] == attribute)]
+        here = anchor[flat.attribute[anchor] == attribute]
         kind, point = flat.kind[here], flat.low[here] == flat.high[here]
         single = (kind == IN_SET) | ((kind == IN_RANGE) & point)
         if len(checks := here[single]):
