@@ -101,7 +101,7 @@ def test_a_query_without_state_is_told_apart(tmp_path: Path) -> None:
 
 def test_sites_with_other_plans_and_sites_with_many_rows_stay_apart(tmp_path: Path) -> None:
     session = LocalRun(tmp_path, (A, B), bind((A, B), q=JOIN), settings=Settings(sites=5, slots=1))
-    work = session.loop._compiled.compiler.work(session.loop.tracks, session.loop.partition_map, frozenset())
+    work = session.loop._task(0, 0.0).work
     session.close()
     rows = np.array([10.0, 20.0, 5_000.0, 4_000.0, 90.0])
     assert [g.sites for g in group_sites(range(5), work, rows)] == [(0, 1), (2,), (3, 4)]

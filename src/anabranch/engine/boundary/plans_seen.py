@@ -89,12 +89,14 @@ def plans_seen(manifest: Manifest) -> tuple[QueryPlans, ...]:
     """All joins of three and more references that some site has reported about."""
     remembered = manifest.controller.get("plans", {})
     streams = known_streams(manifest)
-    tracks = Tracks.from_json(manifest.tracks)
+    plans = Tracks.from_json(manifest.tracks).plans
     found = []
     for name, known in manifest.catalog["queries"].items():
         query = bind_query(name, known["text"], streams)
-        if len(query.refs) > 2 and name in tracks.plans:
-            sites = _sites(query, tracks.plans[name], remembered)
+        if len(query.refs) > 2 and known["plan"] is not None and not known["stations"]:
+            # Manifests leave out what all sites run anyway.
+            usual = (known["plan"],) * manifest.sites
+            sites = _sites(query, plans.get(name, usual), remembered)
             if sites:
                 found.append(QueryPlans(name, manifest.batch, sites))
     return tuple(found)
