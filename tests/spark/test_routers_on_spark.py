@@ -15,11 +15,12 @@ from pyspark.sql import SparkSession
 from anabranch.engine.sinks.memory_sink import MemorySink
 from anabranch.engine.task.routing import routed
 from anabranch.engine.task.wire import TAG
+from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.router import Router
 from anabranch.exchange.slot_map import SlotMap
 from anabranch.exchange.split_router import HotKey, SplitInput, SplitRouter
-from anabranch.exchange.station_router import Redirect
+from anabranch.exchange.station_router import Redirect, Ways
 from anabranch.language.flow import bind_query
 from anabranch.plan.inputs import HASH, TIME
 from anabranch.spark.ingest import route
@@ -76,9 +77,10 @@ def all_routers(seed: int) -> Sequence[Router]:
         HotKey(HOT[1], ("s", "t"), "s", (9,)),
         HotKey(HOT[2], ("t",), None, (1, 2, 3, 4, 5)),
     )
+    ranks = tuple(random.Random(seed).choices(range(9), k=PARTITIONS))
     return (
         random_router(random.Random(seed), 3),
-        Redirect((4, 5), (HASH, "bigint#2"), (400, 624), seed=seed),
+        Redirect((4, 5), (HASH, "bigint#2"), Ways((ranks, (4,)), (100, 200)), seed=seed),
         SplitRouter(SplitInput(6, "s", ("bigint#1", "bigint#2")), keys[:2]),
         SplitRouter(SplitInput(7, "t", ()), keys),
     )
