@@ -122,7 +122,7 @@ def _answers(sections: Sections, events: Sequence[Event], turn: int) -> None:
         partitions = sum(int(e.data["moves"]) for e in moved)
         sections.say(
             f"1  balanced from batch {moved[0].batch} on: {partitions} partitions moved in "
-            f"{len(moved)} rounds; the first: {moved[0].message}"
+            f"{len(moved)} round{'s' if len(moved) > 1 else ''}; the first: {moved[0].message}"
         )
     changed = [e for e in events if e.kind is EventKind.PLAN_CHANGED and e.batch >= turn]
     if changed:
