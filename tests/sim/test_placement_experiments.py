@@ -32,4 +32,4 @@ def test_the_claim_holds_on_a_small_cluster_or_is_said_not_to(name: str, tmp_pat
 
 
 def test_every_figure_of_chapter_6_is_there() -> None:
-    assert {n for n in EXPERIMENTS if n.startswith("cosmos-fig6")} == {*FAST, *SLOW}
+    assert {n for n in EXPERIMENTS if n.startswith(("cosmos-fig6", "cosmos-share"))} == {*FAST, *SLOW}
