@@ -13,7 +13,6 @@ from anabranch.engine.boundary.observation import state_bytes
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.memory_sink import MemorySink
-from anabranch.engine.task.admission import is_waiting
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Column, Stream
 from tests.support.small_budgets import budgets_in_bytes
@@ -65,7 +64,7 @@ def test_rows_of_spilled_partitions_do_not_wait_to_enter(tmp_path: Path) -> None
     run = session(tmp_path)
     for b in range(8):
         manifest = run.batch({"s": rows_of(b)}).manifest
-        assert not any(is_waiting(block.state) for block in manifest.blocks)
+        assert not any(block.state.is_waiting for block in manifest.blocks)
         assert sum(block.rows for block in manifest.blocks) == KEYS * (b + 1)
     run.close()
 

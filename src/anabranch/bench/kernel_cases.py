@@ -38,6 +38,7 @@ from anabranch.operators.rows.row_set import RowSet, int64s
 from anabranch.operators.rows.sorting import ascending
 from anabranch.plan.aggregate import WindowNode
 from anabranch.plan.inputs import DEADLINE, HASH, TIME
+from anabranch.plan.state_id import StateId
 
 Work = Callable[[], object]
 Case = Callable[[KernelLoad], Work]
@@ -127,7 +128,7 @@ def _alive(*summaries: Summary) -> Case:
 
 
 def _grouping(key: str, *, rows: int | None = None) -> WindowNode:
-    return WindowNode("s", ALONE_US, rows, False, (key,), False, (), None, {})
+    return WindowNode(StateId("s"), ALONE_US, rows, False, (key,), False, (), None, {})
 
 
 def _gather(key: str) -> Case:

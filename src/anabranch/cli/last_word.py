@@ -9,7 +9,6 @@ from typing import Any
 from anabranch.adapt.events import Event, EventKind
 from anabranch.cli.figures import count
 from anabranch.cli.stop_request import StopRequest
-from anabranch.engine.task.admission import is_waiting
 from anabranch.plan.logical import Query
 from anabranch.state import Manifest, PosixStorage, QueryStatus, newest
 
@@ -41,7 +40,7 @@ def account_of(manifest: Manifest) -> dict[str, Any]:
         "late": sum(s.late for s in streams),
         "refused": sum(s.refused for s in streams),
         "rejected": sum(s.rejected for s in streams),
-        "putOff": sum(b.rows for b in manifest.blocks if is_waiting(b.state)),
+        "putOff": sum(b.rows for b in manifest.blocks if b.state.is_waiting),
         "waiting": {q.name: q.waiting for q in manifest.queries if q.status is QueryStatus.RUNNING},
     }
 

@@ -17,7 +17,7 @@ without knowing of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,8 +25,9 @@ import pyarrow as pa
 
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.plan.local_plan import LocalPlan
-from anabranch.plan.logical import UNBOUNDED_US
+from anabranch.plan.logical import UNBOUNDED_US, Query
 from anabranch.plan.nodes import LeafNode
+from anabranch.plan.state_id import StateId
 from anabranch.state.expiry import (
     KEEP_ALL,
     LeafUse,
@@ -133,6 +134,20 @@ class GroupedResults:
         return emitted.get(self.query, KEEP_ALL)
 
 
+def joined_rows(state: StateId, query: Query, aliases: Collection[str]) -> JoinedRows:
+    """Rows of a join of some references, as a query reads them."""
+    inside = frozenset(i for i, ref in enumerate(query.refs) if ref.alias in aliases)
+    shortest = min(query.refs[i].window_us for i in inside)
+    return JoinedRows(state, shortest, window_refs(query), inside)
+
+
+def window_refs(query: Query) -> tuple[WindowRef, ...]:
+    """The references of a query, as expiry sees them."""
+    return tuple(
+        WindowRef(r.stream, None if r.window_us >= UNBOUNDED_US else r.window_us) for r in query.refs
+    )
+
+
 def kept_states(plan: LocalPlan) -> Iterator[KeptState]:
     """The states that a plan reads again in later steps."""
     if plan.window is not None and plan.window.joined:
@@ -142,18 +157,14 @@ def kept_states(plan: LocalPlan) -> Iterator[KeptState]:
         by_count = window.rows is not None
         yield WindowRows(window.state, window.window_us, plan.query.name, window.newest, by_count)
         return
-    refs = tuple(
-        WindowRef(r.stream, None if r.window_us >= UNBOUNDED_US else r.window_us) for r in plan.query.refs
-    )
+    refs = window_refs(plan.query)
     position = {r.alias: i for i, r in enumerate(plan.query.refs)}
     windows = {r.alias: r.window_us for r in plan.query.refs}
     for node in plan.nodes():
         if node is plan.root:
             continue
-        shortest = min(windows[a] for a in node.aliases)
         if isinstance(node, LeafNode):
-            yield JoinedLeaf(node.state, shortest, LeafUse(refs, position[node.aliases[0]]))
+            alias = node.aliases[0]
+            yield JoinedLeaf(node.state, windows[alias], LeafUse(refs, position[alias]))
         else:
-            inside = frozenset(position[a] for a in node.aliases)
-            for state in node.states:
-                yield JoinedRows(state, shortest, refs, inside)
+            yield from (joined_rows(state, plan.query, node.aliases) for state in node.states)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from anabranch.plan.inputs import Layout, RoutedQuery, field_column, is_wide
 from anabranch.plan.logical import AGGREGATES_ALIAS, RESULTS_ALIAS, Grouping, GroupWindow, Output, column_name
+from anabranch.plan.state_id import StateId, StateKind
 
 NEED_ROWS = frozenset(("count_distinct", "percentile"))
 """Functions that cannot be told from partial aggregates: they look at the rows of a window."""
@@ -53,7 +54,7 @@ class AggregateColumn:
 class WindowNode:
     """One result per row: its group's rows inside the window that ends at it, aggregated or compared."""
 
-    state: str
+    state: StateId
     window_us: int
     rows: int | None
     """n of `[ROWS n]`; None for windows by time."""
@@ -138,9 +139,13 @@ def window_node(layout: Layout, routed: RoutedQuery, grouping: Grouping) -> Wind
     )
 
 
-def results_state(routed: RoutedQuery) -> str:
-    """State of a join's results. All tracks write to it and none owns it: it does not depend on the plan."""
-    return f"{routed.query.name}-results-{routed.since}"
+def results_state(routed: RoutedQuery) -> StateId:
+    """State of a join's results. All tracks write to it and none owns it: it does not depend on the plan.
+
+    It is the query's own. Were it shared and one of its queries failed at one site, nobody could say which rows
+    are there; queries that group alike are better answered by one (`queries.representative`).
+    """
+    return StateId.of(StateKind.RESULTS, routed.query.name, (routed.query.name, routed.since))
 
 
 def _is_proved(routed: RoutedQuery, grouping: Grouping) -> bool:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from anabranch.plan.inputs import HASH, Input, RoutedQuery, field_column, is_wide, key_hash_column
 from anabranch.plan.logical import Query, Ref, column_name
 from anabranch.plan.nodes import LeafNode
 
-_QUOTED = re.compile(r"""'(?:[^']|'')*'|"([^"]+)\"""")
+QUOTED = re.compile(r"""'(?:[^']|'')*'|"([^"]+)\"""")
 """A text constant, which may contain quotes of the other kind, or the name of a column."""
 
 
-def leaf_node(routed: RoutedQuery, ref: Ref, source: Input) -> LeafNode:
-    """A reference, read from one of its inputs."""
-    names = {column_name(ref.alias, i): field_column(field) for i, field in enumerate(ref.fields)}
+def leaf_node(
+    routed: RoutedQuery, ref: Ref, source: Input, *, foreign: Mapping[str, str] | None = None
+) -> LeafNode:
+    """A reference, read from one of its inputs.
+
+    Parameters
+    ----------
+    foreign
+        Columns that joins take along for other queries, and what they are called in the input's rows.
+    """
+    names = {**(foreign or {})}
+    names |= {column_name(ref.alias, i): field_column(field) for i, field in enumerate(ref.fields)}
     for c, key_class in enumerate(routed.query.classes):
         for member in key_class.members:
             if member.alias == ref.alias:
@@ -55,15 +64,5 @@ def columns_above(routed: RoutedQuery, inside: tuple[str, ...]) -> tuple[str, ..
 
 def columns_in(query: Query, expressions: list[str]) -> tuple[str, ...]:
     known = {column_name(r.alias, i) for r in query.refs for i in range(len(r.fields))}
-    found = dict.fromkeys(name for sql in expressions for name in _QUOTED.findall(sql))
+    found = dict.fromkeys(name for sql in expressions for name in QUOTED.findall(sql))
     return tuple(name for name in found if name in known)
-
-
-def physical_names(query: Query, columns: Iterable[str]) -> dict[str, str]:
-    """Names of logical columns in rows of a join: by content, so that they outlive a changed SELECT list."""
-    fields = {
-        column_name(r.alias, i): f"{r.alias}:{field_column(f)}"
-        for r in query.refs
-        for i, f in enumerate(r.fields)
-    }
-    return {name: fields.get(name, name) for name in columns}

@@ -16,6 +16,8 @@ import xxhash
 from anabranch.plan.graph import JoinGraph
 from anabranch.plan.join_tree import JoinTree
 from anabranch.plan.logical import UNBOUNDED_US, Field, Grouping, Query, Ref
+from anabranch.plan.shared_states import SharedStates
+from anabranch.plan.state_id import StateId, StateKind
 
 HASH = "h"
 """Column of the routing hash, by which every block is sorted."""
@@ -48,7 +50,7 @@ class Route:
 @dataclass(frozen=True, slots=True)
 class Input:
     id: int
-    state: str
+    state: StateId
     stream: str
     filter: str | None
     route: Route
@@ -59,7 +61,7 @@ class Input:
     """Whether rows carry the order of their arrival."""
     stateless: bool = False
     """Whether no query keeps its rows: then none is refused because it is late."""
-    alternatives: tuple[str, ...] = ()
+    alternatives: tuple[StateId, ...] = ()
     """States of all inputs of which each row goes to one, this one among them."""
 
     @property
@@ -110,6 +112,8 @@ class RoutedQuery:
 class Layout:
     inputs: tuple[Input, ...]
     queries: tuple[RoutedQuery, ...]
+    shared: SharedStates = field(default_factory=SharedStates)
+    """Intermediate states that several queries could read."""
 
 
 def field_column(field: Field) -> str:
@@ -139,7 +143,7 @@ def layout_of(
     stations
         By name, whether a join without a key that all streams share runs at stations; if missing, it does.
     """
-    inputs: dict[str, Input] = {}
+    inputs: dict[StateId, Input] = {}
     routed = []
     for query in queries:
         graph = JoinGraph.of(query)
@@ -169,7 +173,7 @@ def _edge_cost(query: Query, left: str, right: str, key_class: int) -> tuple[flo
     return is_wide(query.classes[key_class].type), windows
 
 
-def _added(inputs: dict[str, Input], wanted: Input) -> int:
+def _added(inputs: dict[StateId, Input], wanted: Input) -> int:
     """Number of an input, which is added or widened as is needed."""
     known = inputs.get(wanted.state)
     inputs[wanted.state] = replace(wanted, id=len(inputs)) if known is None else _merge(known, wanted)
@@ -208,7 +212,7 @@ def _input_for(query: Query, ref: Ref, routing: tuple[int, ...], since: int) -> 
         identity += f" grouped, {sequenced=}"
     return Input(
         id=-1,
-        state=f"{ref.stream}-{xxhash.xxh3_64_hexdigest(identity.encode())[:8]}",
+        state=StateId.of(StateKind.STREAM, ref.stream, identity),
         stream=ref.stream,
         filter=ref.filter,
         route=route,
@@ -229,10 +233,7 @@ def _station_inputs(query: Query, ref: Ref, tree: JoinTree, since: int) -> list[
     keys = tuple(dict.fromkeys(key_of.values()))
     wide = tuple(f for f in keys if is_wide(f.type))
     described = (ref.filter, [field_column(f) for f in (*routes, *keys)], since, "stations")
-    states = [
-        f"{ref.stream}-{xxhash.xxh3_64_hexdigest(repr((described, i)).encode())[:8]}"
-        for i in range(len(routes))
-    ]
+    states = [StateId.of(StateKind.STREAM, ref.stream, (described, i)) for i in range(len(routes))]
     return [
         Input(
             id=-1,

@@ -8,8 +8,9 @@ from itertools import combinations
 
 from anabranch.plan.aggregate import WindowNode, window_node
 from anabranch.plan.bands import split_bands, split_distance
-from anabranch.plan.columns import columns_above, columns_in, leaf_node, physical_names, to_verify
+from anabranch.plan.columns import columns_above, columns_in, leaf_node, to_verify
 from anabranch.plan.crossing import cross_by_probing, crossings
+from anabranch.plan.fragments import Fragments
 from anabranch.plan.inputs import (
     HASH,
     Layout,
@@ -25,8 +26,9 @@ from anabranch.plan.nodes import (
     ProbeNode,
     StationsNode,
 )
+from anabranch.plan.state_id import KEEPS_NOTHING
 from anabranch.plan.stations import compile_stations
-from anabranch.plan.tree import Join, Leaf, Plan, Probe, joins, state_of_aliases
+from anabranch.plan.tree import Join, Leaf, Plan, Probe, joins
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +73,15 @@ def compile_plan(
     if routed.tree is not None:
         window = None if grouping is None else window_node(layout, routed, grouping)
         return LocalPlan(routed.query, plan, compile_stations(layout, routed), True, window)
+    fragments = Fragments.of(routed, layout.inputs)
     by_probing = cross_by_probing(routed.graph, joins(plan))
     return LocalPlan(
         routed.query,
         plan,
-        _compile_root(layout, routed, plan, _Track(since, until, by_probing)),
+        _compile_root(layout, routed, plan, _Track(fragments, since, until, by_probing)),
         bool(routed.routing if grouping is None or len(routed.query.refs) > 1 else grouping.keys),
         None if grouping is None else window_node(layout, routed, grouping),
-        _edges(layout, routed),
+        _edges(layout, routed, fragments),
     )
 
 
@@ -86,6 +89,7 @@ def compile_plan(
 class _Track:
     """What a plan is compiled for: its batches, and how it ends."""
 
+    fragments: Fragments
     since: int = 0
     until: int | None = None
     by_probing: bool = True
@@ -101,7 +105,10 @@ def _walk(node: Operand) -> Iterable[Operand]:
 
 def _compile_root(layout: Layout, routed: RoutedQuery, plan: Plan, track: _Track) -> LocalNode | ProbeNode:
     if not isinstance(plan, Probe):
-        return _compile(layout, routed, plan, track)
+        root = _compile(layout, routed, plan, track)
+        if isinstance(root, JoinNode):  # another query may keep such rows: ours are results
+            root = replace(root, state=KEEPS_NOTHING, earlier=None, fresh=None)
+        return root
     orders = [tuple(map(Leaf, order)) for order in plan.orders]
     return _compile_chains(layout, routed, orders, replace(track, in_chain=True))
 
@@ -139,7 +146,8 @@ def _crossings(layout: Layout, routed: RoutedQuery, plan: Join, track: _Track) -
 def _compile(layout: Layout, routed: RoutedQuery, plan: Plan, track: _Track) -> LocalNode:
     if isinstance(plan, Leaf):
         ref = next(r for r in routed.query.refs if r.alias == plan.alias)
-        return leaf_node(routed, ref, layout.inputs[routed.input_of(ref.alias)])
+        foreign = layout.shared.taken_from(track.fragments.ids[ref.alias])
+        return leaf_node(routed, ref, layout.inputs[routed.input_of(ref.alias)], foreign=foreign)
     assert isinstance(plan, Join)
     graph, query = routed.graph, routed.query
     classes = graph.shared_classes(plan.left.aliases, plan.right.aliases)
@@ -149,12 +157,16 @@ def _compile(layout: Layout, routed: RoutedQuery, plan: Plan, track: _Track) -> 
     residuals = [query.residuals[i] for i in graph.residuals_between(left.aliases, right.aliases)]
     distance, others = split_distance(residuals, left.aliases)
     bands, beside_bands = split_bands(others, left.aliases, right.aliases)
+    state = track.fragments.state(plan.aliases)
     columns = columns_above(routed, plan.aliases)
-    names = physical_names(query, columns)
+    names = track.fragments.names(columns, plan.aliases)
+    if not track.in_chain:
+        for carried in layout.shared.columns.get(state, ()):
+            if carried.name not in names.values():  # other queries need it
+                columns, names = (*columns, carried.name), names | {carried.name: carried.name}
     if len(routed.routing) == 1:
         names[f"k{routed.routing[0]}"] = HASH
-    began = f"@{track.since}" if track.since else ""
-    state = f"{query.name}-{state_of_aliases(plan.aliases)}-{routed.since}{began}"
+    earlier = state.of_track(since=track.since)
     ends = track.until is not None and not track.in_chain
     return JoinNode(
         aliases=plan.aliases,
@@ -166,11 +178,13 @@ def _compile(layout: Layout, routed: RoutedQuery, plan: Plan, track: _Track) -> 
         residuals=tuple(r.sql for r in residuals),
         residual_columns=columns_in(query, [r.sql for r in residuals]),
         columns=columns,
-        state=state if track.until is None else f"{state}~{track.until}",
+        state=state.of_track(since=track.since, until=track.until),
         names=names,
-        earlier=None if track.until is None else state,
+        earlier=None if track.until is None else earlier,
         crossings=tuple(_crossings(layout, routed, plan, track)) if ends and track.by_probing else (),
-        fresh=f"{state}~{track.until}new" if ends and not track.by_probing else None,
+        fresh=state.of_track(since=track.since, until=track.until, fresh=True)
+        if ends and not track.by_probing
+        else None,
         bands=bands,
         beside_bands=beside_bands,
         distance=distance,
@@ -178,9 +192,10 @@ def _compile(layout: Layout, routed: RoutedQuery, plan: Plan, track: _Track) -> 
     )
 
 
-def _edges(layout: Layout, routed: RoutedQuery) -> tuple[JoinNode, ...]:
+def _edges(layout: Layout, routed: RoutedQuery, fragments: Fragments) -> tuple[JoinNode, ...]:
     aliases = routed.graph.aliases
     if len(aliases) < 3:
         return ()
-    pairs = (_compile(layout, routed, Join(Leaf(a), Leaf(b)), _Track()) for a, b in combinations(aliases, 2))
+    alone = _Track(fragments, in_chain=True)
+    pairs = (_compile(layout, routed, Join(Leaf(a), Leaf(b)), alone) for a, b in combinations(aliases, 2))
     return tuple(pair for pair in pairs if isinstance(pair, JoinNode) and pair.classes)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from anabranch.plan.inputs import DEADLINE, MAX_TIME, TIME
 from anabranch.plan.join_tree import Edge
 from anabranch.plan.logical import Band, Distance
+from anabranch.plan.state_id import StateId
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class LeafNode:
 
     aliases: tuple[str, ...]
     input: int
-    state: str
+    state: StateId
     window_us: int
     names: Mapping[str, str]
     max_time: str = TIME
@@ -45,15 +46,15 @@ class JoinNode:
     residual_columns: tuple[str, ...]
     columns: tuple[str, ...]
     """Logical columns that live on above this node."""
-    state: str
+    state: StateId
     names: Mapping[str, str]
     ordered: bool = False
     """Whether its rows are probed in the order of their routing hash."""
-    earlier: str | None = None
+    earlier: StateId | None = None
     """In a track that ends: the state with its rows from before a newer track began."""
     crossings: tuple[Crossing, ...] = ()
     """In a track that ends: how its rows are found that are new on a side which is itself a join."""
-    fresh: str | None = None
+    fresh: StateId | None = None
     """In a track that ends: the state of its rows that are new throughout, where crossings need one."""
     bands: tuple[Band, ...] = ()
     """What some of the residuals say: bounds of differences, of a column of the left to one of the right."""
@@ -72,9 +73,9 @@ class JoinNode:
         return self.left, self.right
 
     @property
-    def states(self) -> tuple[str, ...]:
+    def states(self) -> tuple[StateId, ...]:
         """All that it keeps."""
-        return tuple(state for state in (self.state, self.earlier, self.fresh) if state is not None)
+        return tuple(state for state in (self.state, self.earlier, self.fresh) if state)
 
     def index_of(self, side: Operand) -> tuple[str, ...]:
         """Physical columns of `side` that make up the join hash; () when it is the routing hash."""
@@ -91,7 +92,7 @@ class StationRows:
     edge: int
     key: str
     """Logical column by which they are addressed."""
-    state: str
+    state: StateId
     columns: tuple[str, ...]
     """Logical columns that they carry."""
     names: Mapping[str, str]
@@ -100,7 +101,7 @@ class StationRows:
     deadline: str = DEADLINE
 
     @property
-    def states(self) -> tuple[str, ...]:
+    def states(self) -> tuple[StateId, ...]:
         return (self.state,)
 
 

@@ -7,18 +7,20 @@ whatever way its rows take, and ways may change from row to row.
 
 from __future__ import annotations
 
-from anabranch.plan.columns import columns_above, columns_in, leaf_node, physical_names, to_verify
+from anabranch.plan.columns import columns_above, columns_in, leaf_node, to_verify
+from anabranch.plan.fragments import Fragments
 from anabranch.plan.inputs import HASH, Layout, RoutedQuery
-from anabranch.plan.join_tree import Edge, JoinTree
+from anabranch.plan.join_tree import Edge
 from anabranch.plan.nodes import JoinNode, LeafNode, Station, StationRows, StationsNode, StoredNode
-from anabranch.plan.tree import state_of_aliases
+from anabranch.plan.state_id import KEEPS_NOTHING
 
 
 def compile_stations(layout: Layout, routed: RoutedQuery) -> StationsNode:
     """Make the stations of a query ready to run."""
     tree = routed.tree
     assert tree is not None
-    stations = tuple(_station(layout, routed, tree, edge) for edge in tree.edges)
+    fragments = Fragments.of(routed, layout.inputs)
+    stations = tuple(_station(layout, routed, fragments, edge) for edge in tree.edges)
     kept = {(s.edge, node.aliases): node for s in stations for node in (*s.left, *s.right)}
     onward: dict[tuple[str, ...], tuple[StationRows, ...]] = {}
     leaves: dict[str, tuple[LeafNode, ...]] = {}
@@ -31,16 +33,19 @@ def compile_stations(layout: Layout, routed: RoutedQuery) -> StationsNode:
     return StationsNode(tree.aliases, stations, onward, leaves)
 
 
-def _station(layout: Layout, routed: RoutedQuery, tree: JoinTree, edge: Edge) -> Station:
+def _station(layout: Layout, routed: RoutedQuery, fragments: Fragments, edge: Edge) -> Station:
+    assert routed.tree is not None
     left, right = (
-        tuple(_rows(layout, routed, edge, aliases) for aliases in tree.rows_at(edge, end))
+        tuple(_rows(layout, routed, fragments, edge, aliases) for aliases in routed.tree.rows_at(edge, end))
         for end in (edge.left, edge.right)
     )
-    joins = tuple(_join(routed, edge, a, b) for a in left for b in right)
+    joins = tuple(_join(routed, fragments, edge, a, b) for a in left for b in right)
     return Station(edge, left, right, joins)
 
 
-def _rows(layout: Layout, routed: RoutedQuery, edge: Edge, aliases: tuple[str, ...]) -> StoredNode:
+def _rows(
+    layout: Layout, routed: RoutedQuery, fragments: Fragments, edge: Edge, aliases: tuple[str, ...]
+) -> StoredNode:
     if len(aliases) == 1:
         ref = next(r for r in routed.query.refs if r.alias == aliases[0])
         return leaf_node(routed, ref, layout.inputs[routed.input_at(aliases[0], edge.number)])
@@ -49,13 +54,15 @@ def _rows(layout: Layout, routed: RoutedQuery, edge: Edge, aliases: tuple[str, .
         aliases=aliases,
         edge=edge.number,
         key=f"k{edge.key_class}",
-        state=f"{routed.query.name}-{state_of_aliases(aliases)}-{routed.since}@{edge.left}.{edge.right}",
+        state=fragments.station_state(edge, aliases, since=routed.since),
         columns=columns,
-        names=physical_names(routed.query, columns) | {f"k{edge.key_class}": HASH},
+        names=fragments.names(columns, aliases) | {f"k{edge.key_class}": HASH},
     )
 
 
-def _join(routed: RoutedQuery, edge: Edge, left: StoredNode, right: StoredNode) -> JoinNode:
+def _join(
+    routed: RoutedQuery, fragments: Fragments, edge: Edge, left: StoredNode, right: StoredNode
+) -> JoinNode:
     graph, query = routed.graph, routed.query
     order = {alias: i for i, alias in enumerate(graph.aliases)}
     aliases = tuple(sorted(left.aliases + right.aliases, key=order.__getitem__))
@@ -72,6 +79,6 @@ def _join(routed: RoutedQuery, edge: Edge, left: StoredNode, right: StoredNode) 
         residuals=tuple(residuals),
         residual_columns=columns_in(query, residuals),
         columns=columns,
-        state="",  # where its rows are kept is decided when they leave
-        names=physical_names(query, columns),
+        state=KEEPS_NOTHING,  # where its rows are kept is decided when they leave
+        names=fragments.names(columns, aliases),
     )

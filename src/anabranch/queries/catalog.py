@@ -12,6 +12,7 @@ from anabranch.errors import StateError
 from anabranch.operators.group.final_rows import Emission
 from anabranch.plan.aggregate import NEED_ROWS, aggregate_column, is_bound
 from anabranch.plan.explain import explain
+from anabranch.plan.fragments import with_shared_states
 from anabranch.plan.inputs import Layout, RoutedQuery, layout_of
 from anabranch.plan.local_plan import LocalPlan, compile_plan
 from anabranch.plan.logical import (
@@ -209,7 +210,8 @@ def reconcile(
         if name in known
     }
     at_stations = {query.name: as_began.get(query.name, stations) for query in running}
-    layout = layout_of(running, {state.name: state.since for state in states}, at_stations)
+    began = {state.name: state.since for state in states}
+    layout = with_shared_states(layout_of(running, began, at_stations))
     plans = tuple(
         compile_plan(layout, routed, _default_plan(routed, remembered["queries"] if name in known else {}))
         for routed in layout.queries

@@ -11,6 +11,7 @@ import pyarrow as pa
 import xxhash
 
 from anabranch.errors import StateError
+from anabranch.plan.state_id import StateId
 from anabranch.state.errors import CorruptionError
 from anabranch.state.paths import BLOCKS, check_name, slug
 from anabranch.state.stamp import Stamp
@@ -48,7 +49,7 @@ class BlockMeta:
     """
 
     name: str
-    state: str
+    state: StateId
     batch: int
     last_batch: int
     slot: int
@@ -73,7 +74,7 @@ def write_block(
     storage: Storage,
     table: pa.Table | pa.RecordBatch,
     *,
-    state: str,
+    state: StateId,
     stamp: Stamp,
     batch: int,
     slot: int,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any
 
+from anabranch.plan.state_id import StateId
 from anabranch.state.block import BlockMeta
 from anabranch.state.paths import LISTS
 from anabranch.state.side_file import KEPT, SideFile, read_side_file
@@ -111,6 +112,7 @@ def block_from_row(row: Sequence[Any]) -> BlockMeta:
     """The block that `block_to_row` has made JSON of."""
     *known, runs = row
     named = dict(zip(_FIELDS, known, strict=True))
+    named["state"] = StateId(named["state"])
     return BlockMeta(**named, partitions=_decode_partitions(runs))
 
 

@@ -9,7 +9,7 @@ import pytest
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.step.shipments import Shipment
 from anabranch.engine.step.step_outcome import blocks_after, elapsed_s, renamed
-from anabranch.engine.task.admission import waiting_state
+from anabranch.plan.state_id import StateId
 from anabranch.exchange.partition_set import PartitionSet
 from anabranch.state import BlockMeta, StreamState
 
@@ -34,7 +34,7 @@ def test_merged_blocks_go_and_what_was_written_stays() -> None:
 
 
 def test_rows_that_waited_have_entered_or_wait_in_a_block_of_this_step() -> None:
-    waiting = replace(BLOCK, name="waited", state=waiting_state("s"))
+    waiting = replace(BLOCK, name="waited", state=StateId("stream:s").waiting)
     again = replace(waiting, name="waits again")
     assert left(Task((BLOCK, waiting)), again) == ["old", "waits again"]
 

@@ -13,6 +13,7 @@ from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import PartitionSet
 from anabranch.exchange.station_router import StationRouter
 from anabranch.plan.cost.migration_cost import Strategy
+from anabranch.plan.state_id import StateId
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Decisions:
     tracks: Tracks
     admission: Admission = OPEN
     """What the sites may take in the next step, and which partitions are not in memory in it."""
-    renames: Mapping[str, str] = field(default_factory=dict)
+    renames: Mapping[str, StateId] = field(default_factory=dict)
     """States whose blocks get another name, in the manifest only."""
     postponed: tuple[Migration, ...] = ()
     """Requests that have to wait for another boundary."""

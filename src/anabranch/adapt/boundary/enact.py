@@ -51,7 +51,7 @@ def start_with(admission: Admission, observed: Observed) -> Decisions:
 def _moved(tracks: Tracks, observed: Observed, *, after: PartitionMap, strategy: Strategy) -> Tracks:
     """The tracks once partitions have changed sites."""
     before = observed.partition_map
-    tracks = tracks.moved(before, after, strategy, observed.batch + 1, observed.joins.unending)
+    tracks = tracks.moved(before, after, strategy, observed.batch + 1, observed.common)
     return tracks.shipping(before, after) if observed.settings.copies else tracks
 
 
@@ -63,7 +63,7 @@ def _without_abandoned(tracks: Tracks, observed: Observed) -> tuple[Tracks, list
             change = Migration(left.query, report.site, left.instead, Strategy.MOVING_STATE)
             if left.until is None:
                 owned = observed.partition_map.partitions_of(report.site)
-                tracks = tracks.migrated(change, owned, observed.batch + 1)
+                tracks = tracks.migrated(change, owned, observed.batch + 1, observed.common)
             else:
                 tracks = tracks.replanned(change, left.until)
             message = (
@@ -89,7 +89,7 @@ def _migrated(tracks: Tracks, choice: Choice, observed: Observed) -> tuple[Track
             continue
         may = partial(observed.rules.may_follow, plan=change.plan, owned=owned)
         tracks = tracks.followed(change, owned, may)
-        tracks = tracks.migrated(change, owned, observed.batch + 1)
+        tracks = tracks.migrated(change, owned, observed.batch + 1, observed.common)
     return tracks, postponed
 
 

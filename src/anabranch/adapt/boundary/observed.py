@@ -11,9 +11,11 @@ from anabranch.adapt.measures.site_report import SiteReport
 from anabranch.adapt.measures.statistics import Ints
 from anabranch.adapt.memory.site_budgets import Capacity
 from anabranch.adapt.plans.joins import Joins
+from anabranch.adapt.tracks.common import Common
 from anabranch.adapt.tracks.tracks import Migration, Track, Tracks
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import PartitionSet
+from anabranch.plan.state_id import StateId
 from anabranch.state.block import BlockMeta
 
 
@@ -50,7 +52,7 @@ class TrackRules(Protocol):
         """Whether a track that ends has no rows any more."""
         ...
 
-    def settled(self, tracks: Tracks) -> tuple[Tracks, Mapping[str, str]]:
+    def settled(self, tracks: Tracks) -> tuple[Tracks, Mapping[str, StateId]]:
         """The tracks without those that have outlived what was before, and new names of their states."""
         ...
 
@@ -102,6 +104,8 @@ class Observed:
         By stream, how far it has come.
     heavy
         By state of an input, (hash, new rows) of keys that many rows have.
+    ended
+        Queries that failed or were dropped, in this step or before.
     """
 
     batch: int
@@ -121,6 +125,12 @@ class Observed:
     choices: tuple[StationChoice, ...] = ()
     clocks: Mapping[str, StreamClock] = field(default_factory=dict)
     heavy: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    ended: frozenset[str] = frozenset()
+
+    @property
+    def common(self) -> Common:
+        """What the queries that still work have in common."""
+        return self.joins.common(self.ended)
 
     @property
     def relocating(self) -> bool:

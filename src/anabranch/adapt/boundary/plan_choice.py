@@ -73,11 +73,11 @@ def choose_strategy(state: PlanState, observed: Observed, after: PartitionMap) -
         for (source, target), moved in before.moves_to(after).items()
         if max(source, target) < sites
     }
-    path = RelocationPath()
+    path, by_moving = RelocationPath(), joins.by_moving
     for query, plans in observed.tracks.plans.items():
         routed = joins.queries.get(query)
-        if routed is None or query in joins.unending:
-            continue  # a state that never ends is moved in any case
+        if routed is None or query in by_moving:
+            continue  # its state is moved in any case
         if not (copies or any(plans[s] != plans[t] for s, t in moves)):
             continue  # nothing has to be copied or computed
         known = {s: found for s in range(sites) if (found := state.statistics(joins, query, s))}

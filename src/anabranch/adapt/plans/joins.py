@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from anabranch.adapt.tracks.common import Common
 from anabranch.plan.cost.estimates import window_seconds
 from anabranch.plan.inputs import Layout, RoutedQuery
 from anabranch.plan.logical import Stream
@@ -23,6 +24,19 @@ class Joins:
     """By query: the largest of its streams."""
     unending: frozenset[str]
     """Those with a window that no row ever leaves."""
+
+    def common(self, ended: frozenset[str]) -> Common:
+        """What they have in common, once some have ended.
+
+        A parallel track of an unending join would not end. And a state that several queries read has one
+        life: tracks with states of their own would take it apart again.
+        """
+        return Common(self.layout.shared, self.by_moving, ended)
+
+    @property
+    def by_moving(self) -> frozenset[str]:
+        """Those whose plans and sites change by moving state alone."""
+        return self.unending | self.layout.shared.queries
 
     @classmethod
     def of(cls, layout: Layout, streams: Sequence[Stream]) -> Joins:

@@ -82,7 +82,7 @@ def joined_inputs(joins: Joins) -> list[JoinedInputs]:
             continue
         states = [joins.layout.inputs[i].state for i in routed.inputs]
         repeated |= {state for state in states if states.count(state) > 1}
-        merged, queries = set(states), [name]
+        merged, queries = set[str](states), [name]
         for group in [g for g in groups if g[0] & merged]:
             groups.remove(group)
             merged, queries = merged | group[0], [*group[1], *queries]

@@ -9,19 +9,21 @@ results out without overlap, whatever runs where:
 
 That is the parallel track of CAPE, section 4.2, and with another site that of
 D-CAPE, section 3. Moving state (sections 4.1 and 4) gives the track itself another plan
-or site: states that both plans have stay as they are, the others are rebuilt in the next batch.
+or site: states that both plans have stay as they are, the others are rebuilt in the next batch. What another
+query keeps of them is there already (`adapt.tracks.common`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anabranch.adapt.events import Event, EventKind
+from anabranch.adapt.tracks.common import ALONE, Common
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_map import PartitionMap
-from anabranch.exchange.partition_set import EVERY, NOTHING, PartitionSet
+from anabranch.exchange.partition_set import EVERY, NOTHING, PartitionSet, union
 from anabranch.plan.cost.migration_cost import Strategy
 from anabranch.plan.tree import inner_states, parse_plan
 
@@ -123,11 +125,13 @@ class Tracks:
         parts = ((track.partitions & older, True), (track.partitions - older, False))
         return [(replace(track, partitions=mask), shared) for mask, shared in parts if mask]
 
-    def migrated(self, change: Migration, owned: PartitionSet, batch: int) -> Tracks:
+    def migrated(self, change: Migration, owned: PartitionSet, batch: int, common: Common = ALONE) -> Tracks:
         """These tracks when a site changes to another plan before batch `batch`."""
         tracks = self
+        strategy = common.strategy(change.query, change.strategy)
         for track in self.newest(change.query, change.site, owned):
-            tracks = tracks._succeed(track, change.plan, change.strategy, batch)
+            there = self.kept_by_others(track, change.plan, common)
+            tracks = tracks._succeed(track, change.plan, strategy, batch, there)
         plans = list(self.plans[change.query])
         plans[change.site] = change.plan
         return replace(tracks, plans={**self.plans, change.query: tuple(plans)})
@@ -166,26 +170,36 @@ class Tracks:
         after: PartitionMap,
         strategy: Strategy,
         batch: int,
-        unending: Collection[str] = (),
+        common: Common = ALONE,
     ) -> Tracks:
-        """These tracks when partitions change sites before batch `batch`.
-
-        Parameters
-        ----------
-        unending
-            Queries whose old rows never leave, so that a parallel track would not end: their state is moved.
-        """
+        """These tracks when partitions change sites before batch `batch`."""
         tracks = self._with_sites(before, after)
         for (source, target), mask in before.moves_to(after).items():
             for query in self.plans:
-                how = Strategy.MOVING_STATE if query in unending else strategy
+                how, plan = common.strategy(query, strategy), tracks.plans[query][target]
                 for track in self.newest(query, source, mask):
+                    there = self.kept_by_others(track, plan, common)
                     here = replace(track, site=min(source, after.sites - 1))  # its own may be gone
-                    tracks = tracks._succeed(here, tracks.plans[query][target], how, batch)
+                    tracks = tracks._succeed(here, plan, how, batch, there)
         return tracks
 
+    def kept_by_others(self, track: Track, plan: str, common: Common) -> dict[str, PartitionSet]:
+        """Of the states of a plan, the partitions of a track on which other queries have them."""
+        found: dict[str, PartitionSet] = {}
+        for state in inner_states(plan) if common.shared.states else ():
+            for query, theirs in common.elsewhere(track.query, state):
+                if query in self.plans and theirs in inner_states(self.plans[query][track.site]):
+                    lacking = union(
+                        r.partitions for r in self.rebuilds if r.query == query and theirs in r.states
+                    )
+                    found[state] = found.get(state, NOTHING) | (track.partitions - lacking)
+        return found
+
     def recomputed(self, query: str, here: PartitionMap, partitions: PartitionSet) -> Tracks:
-        """These tracks when all intermediate states of some partitions have to be computed anew."""
+        """These tracks when all intermediate states of some partitions have to be computed anew.
+
+        Queries that share any of these states share its inputs, and so the reason: they are told, too.
+        """
         tracks = self
         for site, owned in enumerate(here.partitions_by_site()):
             for track in self.newest(query, site, owned & partitions):
@@ -253,8 +267,16 @@ class Tracks:
             tuple(Transfer(s, t, parse(m)) for s, t, m in value.get("transfers", ())),
         )
 
-    def _succeed(self, track: Track, plan: str, strategy: Strategy, batch: int) -> Tracks:
-        """These tracks with another plan, or site, in the place of `track`."""
+    def _succeed(
+        self, track: Track, plan: str, strategy: Strategy, batch: int, there: Mapping[str, PartitionSet]
+    ) -> Tracks:
+        """These tracks with another plan, or site, in the place of `track`.
+
+        Parameters
+        ----------
+        there
+            Partitions on which other queries have a state of the plan.
+        """
         if strategy is Strategy.PARALLEL_TRACK and track.since < batch:
             began = {s: m - track.partitions for s, m in self.began.get(track.query, {0: EVERY}).items()}
             began[batch] = began.get(batch, NOTHING) | track.partitions
@@ -264,11 +286,14 @@ class Tracks:
                 ending=_with_track(self.ending, replace(track, until=batch)),
             )
         # A track that begins with this very batch cannot end before it: it takes the other plan, or site.
-        return self._rebuilding(track, plan)
+        tracks = self
+        for partitions, states in _apart(track.partitions, there):
+            tracks = tracks._rebuilding(replace(track, partitions=partitions), plan, states)
+        return tracks
 
-    def _rebuilding(self, track: Track, plan: str) -> Tracks:
-        """These tracks with what `track` lacks for another plan."""
-        missing = inner_states(plan) - inner_states(track.plan)
+    def _rebuilding(self, track: Track, plan: str, there: frozenset[str] = frozenset()) -> Tracks:
+        """These tracks with what `track` lacks for another plan, of which some states are there."""
+        missing = inner_states(plan) - inner_states(track.plan) - there
         kept, pending = [], frozenset[str]()
         rebuilds: list[Rebuild] = []
         for rebuild in self.rebuilds:
@@ -300,6 +325,18 @@ class Tracks:
             plans={q: tuple(plans[heir] for heir in heirs) for q, plans in self.plans.items()},
             ending=tuple(replace(t, site=min(t.site, after.sites - 1)) for t in self.ending),
         )
+
+
+def _apart(
+    partitions: PartitionSet, there: Mapping[str, PartitionSet]
+) -> Iterator[tuple[PartitionSet, frozenset[str]]]:
+    """Partitions by the states that are there."""
+    parts = {frozenset[str](): partitions}
+    for state, mask in there.items():
+        halves = [(p & mask, states | {state}) for states, p in parts.items()]
+        halves += [(p - mask, states) for states, p in parts.items()]
+        parts = {states: p for p, states in halves if p}
+    yield from ((p, states) for states, p in parts.items())
 
 
 def _with_track(tracks: tuple[Track, ...], track: Track) -> tuple[Track, ...]:

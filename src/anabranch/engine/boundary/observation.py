@@ -15,7 +15,7 @@ from anabranch.adapt.tracks.tracks import Migration, Track, Tracks
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.settings import Settings
 from anabranch.engine.step.settled_tracks import settled
-from anabranch.engine.task.admission import is_waiting, oldest_waiting, waiting_blocks
+from anabranch.engine.task.admission import oldest_waiting, waiting_blocks
 from anabranch.engine.task.memory_plan import held_by_state
 from anabranch.engine.task.site_work import TrackCompiler
 from anabranch.exchange.address import PARTITIONS
@@ -24,8 +24,9 @@ from anabranch.exchange.partition_set import PartitionSet
 from anabranch.exchange.station_router import States
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.nodes import StationsNode
+from anabranch.plan.state_id import StateId
 from anabranch.queries.catalog import Catalog
-from anabranch.state import BlockMeta, Manifest, StreamState
+from anabranch.state import BlockMeta, Manifest, QueryStatus, StreamState
 from anabranch.state.expiry import held_back
 
 IsOver = Callable[[LocalPlan, Track, Sequence[BlockMeta], Mapping[str, int | None]], bool]
@@ -48,7 +49,7 @@ class CompiledTracks:
     def is_over(self, track: Track) -> bool:
         return self.ends(self.compiler.plan_of(track), track, self.blocks, self.watermarks)
 
-    def settled(self, tracks: Tracks) -> tuple[Tracks, dict[str, str]]:
+    def settled(self, tracks: Tracks) -> tuple[Tracks, dict[str, StateId]]:
         return settled(tracks, self.blocks, self.compiler.plan_of)
 
 
@@ -84,6 +85,11 @@ class Observation:
             settings=settings,
             ran=(here, tracks.for_queries(self._defaults, here.sites)),
             left=(manifest.blocks, manifest.streams) if manifest else ((), ()),
+            ended=frozenset(
+                query.name
+                for query in (manifest.queries if manifest else ())
+                if query.status is not QueryStatus.RUNNING
+            ),
         )
 
     def of(
@@ -97,6 +103,7 @@ class Observation:
         reports: Sequence[SlotReport] = (),
         requests: tuple[Migration, ...] = (),
         seconds: tuple[float, float] = (0.0, 0.0),
+        ended: frozenset[str] = frozenset(),
     ) -> Observed:
         """What a decision after a step may depend on.
 
@@ -108,6 +115,8 @@ class Observation:
             Blocks and streams: what the next step will start from.
         seconds
             Event time that passed, and the time that the step took, from its plan to the last report.
+        ended
+            Queries that failed or were dropped.
         """
         (partition_map, tracks), (blocks, streams), (elapsed_s, wall_s) = ran, left, seconds
         watermarks = {s.name: s.watermark for s in streams}
@@ -131,6 +140,7 @@ class Observation:
             overhead_s=max(0.0, wall_s - busiest_s),
             choices=self._choices,
             heavy=_heavy(reports),
+            ended=ended,
             clocks={
                 s.name: StreamClock(s.max_ts, held.get(s.name), _rows_of(s.name, reports)) for s in streams
             },
@@ -185,12 +195,12 @@ def state_bytes(blocks: Sequence[BlockMeta], held: Mapping[str, int]) -> Ints:
     held
         By state, bytes per row that queries hold beside it while they answer.
     """
-    kept = [b for b in blocks if b.rows and not is_waiting(b.state)]
+    kept = [b for b in blocks if b.rows and not b.state.is_waiting]
     return _by_partition(kept, [b.bytes / b.rows + held.get(b.state, 0) for b in kept])
 
 
 def _pending_rows(blocks: Sequence[BlockMeta]) -> Ints:
-    waiting = [b for b in blocks if is_waiting(b.state)]
+    waiting = [b for b in blocks if b.state.is_waiting]
     return _by_partition(waiting, [1.0] * len(waiting))
 
 

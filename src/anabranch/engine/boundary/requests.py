@@ -128,6 +128,11 @@ class Migrations:
                 f"{self.query!r} has a window [RANGE UNBOUNDED], whose rows never leave: a parallel track "
                 "would not end. Use strategy 'moving_state', or give the window a length"
             )
+        if self.strategy == Strategy.PARALLEL_TRACK and self.query in joins.by_moving:
+            raise ConfigError(
+                f"{self.query!r} has joins in common with other queries, which keep their rows once for all: use "
+                "strategy 'moving_state'"
+            )
         if unknown := [site for site in self.sites if not 0 <= site < sites]:
             raise ConfigError(f"there is no site {unknown[0]}: choose from 0 to {sites - 1}")
         tree = _tree(self.plan, aliases=parse_plan(tracks.plans[self.query][0]).aliases)

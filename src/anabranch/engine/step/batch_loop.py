@@ -35,7 +35,6 @@ from anabranch.engine.step.step_manifest import step_manifest
 from anabranch.engine.step.step_outcome import StepOutcome, blocks_after, catalog_after, elapsed_s
 from anabranch.engine.step.task_plan import plan_task
 from anabranch.engine.step.watermarks import advance, idle_events, unit_events
-from anabranch.engine.task.admission import is_waiting
 from anabranch.engine.task.constants import ConstantsFile, forget_constants, keep_constants
 from anabranch.engine.task.site_work import is_over
 from anabranch.engine.task.slot_task import SlotTask
@@ -188,7 +187,7 @@ class BatchLoop:
 
     @property
     def _input_waits(self) -> bool:
-        return self.manifest is not None and any(is_waiting(b.state) for b in self.manifest.blocks)
+        return self.manifest is not None and any(b.state.is_waiting for b in self.manifest.blocks)
 
     @property
     def partition_map(self) -> PartitionMap:
@@ -399,6 +398,7 @@ class BatchLoop:
             reports=reports,
             requests=self._requests.migrations,
             seconds=(elapsed_s(known, streams), wall_s),
+            ended=catalog.failed(),
         )
         state, decisions = self._decider.decide(self._state, observed)
         manifest = step_manifest(

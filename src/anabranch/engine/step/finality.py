@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from anabranch.engine.task.admission import is_waiting
 from anabranch.operators.group.final_rows import Emission
 from anabranch.operators.group.newest_rows import Trim
 from anabranch.operators.group.window_rows import Condense
@@ -71,7 +70,7 @@ def trims_of(plans: Sequence[LocalPlan], emissions: Mapping[str, Emission]) -> d
 
 def pending_rows(manifest: Manifest, plans: Sequence[LocalPlan]) -> bool:
     """Whether rows wait to enter a state or to become final."""
-    if any(is_waiting(block.state) for block in manifest.blocks):
+    if any(block.state.is_waiting for block in manifest.blocks):
         return True
     newest = {s.name: s.max_ts for s in manifest.streams}
     emitted = {q.name: q.emitted_us for q in manifest.queries}

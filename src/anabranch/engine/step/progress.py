@@ -16,7 +16,6 @@ from anabranch.engine.progress import (
 )
 from anabranch.engine.reports import SiteReport
 from anabranch.engine.step.batch_loop import BatchSummary
-from anabranch.engine.task.admission import is_waiting
 
 ALL_QUERIES = 100
 """Sessions with more queries tell only of those that have something to tell."""
@@ -95,7 +94,7 @@ def _state(summary: BatchSummary) -> StateProgress:
         entry["blocks"] += 1
     return StateProgress(
         rows=sum(e["rows"] for e in by_state.values()),
-        rows_put_off=sum(e["rows"] for state, e in by_state.items() if is_waiting(state)),
+        rows_put_off=sum(block.rows for block in summary.manifest.blocks if block.state.is_waiting),
         bytes=sum(e["bytes"] for e in by_state.values()),
         states=dict(by_state),
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from anabranch.operators.operator import KeptState, kept_states
+from anabranch.operators.operator import KeptState, joined_rows, kept_states
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.logical import UNBOUNDED_US
+from anabranch.plan.shared_states import SharedStates
+from anabranch.plan.state_id import StateId
 from anabranch.state.block import BlockMeta
 from anabranch.state.expiry import DROP_ALL, may_drop
 
@@ -35,15 +37,21 @@ class KeptStates:
     """By state the length of its time buckets; None where nothing ever expires."""
 
     @classmethod
-    def of(cls, plans: Iterable[LocalPlan]) -> KeptStates:
+    def of(cls, plans: Sequence[LocalPlan], shared: SharedStates | None = None) -> KeptStates:
+        """The states of some plans.
+
+        Parameters
+        ----------
+        shared
+            States that several queries could read: they keep what any of these that run needs.
+        """
         numbers: dict[KeptState, int] = {}
         ways: dict[str, list[int]] = {}
-        for plan in plans:
-            for kept in kept_states(plan):
-                number = numbers.setdefault(replace(kept, state=""), len(numbers))  # type: ignore[type-var]
-                mine = ways.setdefault(kept.state, [])
-                if number not in mine:
-                    mine.append(number)
+        for kept in _all_uses(plans, shared):
+            number = numbers.setdefault(replace(kept, state=""), len(numbers))  # type: ignore[type-var]
+            mine = ways.setdefault(kept.state, [])
+            if number not in mine:
+                mine.append(number)
         uses = tuple(numbers)
         windows = {state: max(uses[i].window_us for i in mine) for state, mine in ways.items()}
         buckets = {
@@ -51,6 +59,21 @@ class KeptStates:
             for state, window in windows.items()
         }
         return cls(uses, {state: tuple(mine) for state, mine in ways.items()}, buckets)
+
+
+def _all_uses(plans: Sequence[LocalPlan], shared: SharedStates | None) -> Iterator[KeptState]:
+    """How plans read their states, and how other queries of theirs could."""
+    common: dict[StateId, None] = {}
+    for plan in plans:
+        for kept in kept_states(plan):
+            yield kept
+            if shared is not None and kept.state in shared.readers:
+                common[StateId(kept.state)] = None
+    running = {plan.query.name: plan.query for plan in plans}
+    for state in common:
+        for reader in shared.readers[state] if shared is not None else ():
+            if reader.query in running:
+                yield joined_rows(state, running[reader.query], reader.aliases)
 
 
 def live_blocks(

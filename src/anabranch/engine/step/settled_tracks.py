@@ -14,22 +14,23 @@ from anabranch.adapt.tracks.tracks import Track, Tracks
 from anabranch.engine.task.site_work import has_rows_of
 from anabranch.exchange.partition_set import EVERY, NOTHING, PartitionSet
 from anabranch.plan.local_plan import LocalPlan
+from anabranch.plan.state_id import StateId
 from anabranch.state.block import BlockMeta
 
 
 def settled(
     tracks: Tracks, blocks: Sequence[BlockMeta], plan_of: Callable[[Track], LocalPlan]
-) -> tuple[Tracks, dict[str, str]]:
+) -> tuple[Tracks, dict[str, StateId]]:
     """The tracks after all of a group that began together have outlived what was before.
 
     Beside them, the states of those by name, with the names that their blocks get.
     """
-    names: dict[str, str] = {}
+    names: dict[str, StateId] = {}
     for query, groups in tracks.began.items():
         for since, partitions in groups.items():
             if since == 0 or _is_busy(tracks, query, since, partitions):
                 continue
-            renamed: dict[str, str] = {}
+            renamed: dict[str, StateId] = {}
             for plan in set(tracks.plans[query]):
                 track = Track(query, plan, 0, partitions)
                 mine, first = (plan_of(replace(track, since=s)).nodes() for s in (since, 0))

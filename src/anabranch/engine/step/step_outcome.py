@@ -14,8 +14,8 @@ from anabranch.engine.boundary.requests import Asked
 from anabranch.engine.live.prepared import Prepared
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.step.shipments import without_shipped
-from anabranch.engine.task.admission import is_waiting
 from anabranch.engine.task.slot_task import SlotTask
+from anabranch.plan.state_id import StateId
 from anabranch.queries.catalog import Catalog
 from anabranch.state import BlockMeta, Manifest, StreamState
 
@@ -49,12 +49,12 @@ def blocks_after(task: SlotTask, reports: Sequence[SlotReport]) -> tuple[BlockMe
     merged = {name for group in task.merges for name in group}
     before = without_shipped(task.blocks, task.shipments)
     return (
-        *(b for b in before if b.name not in merged and not is_waiting(b.state)),
+        *(b for b in before if b.name not in merged and not b.state.is_waiting),
         *(b for r in reports for b in r.blocks),
     )
 
 
-def renamed(blocks: tuple[BlockMeta, ...], names: Mapping[str, str]) -> tuple[BlockMeta, ...]:
+def renamed(blocks: tuple[BlockMeta, ...], names: Mapping[str, StateId]) -> tuple[BlockMeta, ...]:
     """Blocks with the states that they belong to from now on."""
     return tuple(replace(b, state=names[b.state]) if b.state in names else b for b in blocks)
 

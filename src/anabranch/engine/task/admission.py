@@ -31,27 +31,11 @@ ARRIVAL = "arrival"
 LONGEST_WAIT = 4
 """Batches after which a row waits for no budget any more."""
 
-_PREFIX = "waiting-"
-
-
-def waiting_state(state: str) -> str:
-    """Name of the state that keeps the rows waiting to enter `state`."""
-    return _PREFIX + state
-
-
-def is_waiting(state: str) -> bool:
-    return state.startswith(_PREFIX)
-
-
-def entered_state(state: str) -> str:
-    """The state that the rows of a waiting state will enter."""
-    return state.removeprefix(_PREFIX)
-
 
 def waiting_blocks(layout: Layout, blocks: Sequence[BlockMeta]) -> tuple[BlockMeta, ...]:
     """Blocks of rows that wait to enter a state; those of a removed query wait for nothing."""
     inputs = {source.state for source in layout.inputs}
-    return tuple(b for b in blocks if is_waiting(b.state) and entered_state(b.state) in inputs)
+    return tuple(b for b in blocks if b.state.is_waiting and b.state.entered in inputs)
 
 
 def oldest_waiting(layout: Layout, waiting: Sequence[BlockMeta]) -> dict[str, int]:
@@ -59,7 +43,7 @@ def oldest_waiting(layout: Layout, waiting: Sequence[BlockMeta]) -> dict[str, in
     stream_of = {source.state: source.stream for source in layout.inputs if not source.stateless}
     oldest: dict[str, int] = {}
     for block in waiting:
-        if (stream := stream_of.get(entered_state(block.state))) is not None:
+        if (stream := stream_of.get(block.state.entered)) is not None:
             oldest[stream] = min(block.min_ts, oldest.get(stream, block.min_ts))
     return oldest
 

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from anabranch.exchange.partition_counts import partition_counts
 from anabranch.operators.rows.row_set import RowSet, int64s
 from anabranch.plan.inputs import DEADLINE, HASH, MAX_TIME
+from anabranch.plan.state_id import StateId
 from anabranch.state.block import BlockMeta, map_block, write_block
 from anabranch.state.paths import BLOCKS
 from anabranch.state.stamp import Stamp
@@ -59,7 +60,7 @@ class BlockWriter:
         return write_block(
             self._storage,
             rows,
-            state=state,
+            state=StateId(state),
             stamp=self._stamp,
             batch=first,
             last_batch=last,

@@ -68,7 +68,7 @@ class Compiled:
             whole = tracks.for_queries(self.defaults, partition_map.sites)
             by_site = self.compiler.work(whole, partition_map, failed)
             if by_site is not self._work.by_site:
-                self._work = StepWork(by_site)
+                self._work = StepWork(by_site, self.constants.layout.shared)
             self._asked = asked
         return self._work
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 from anabranch.adapt.measures.statistics import sum_by_site
 from anabranch.engine.reports import SiteReport, SlotReport, charge_writing
 from anabranch.engine.step.retention import states_of
-from anabranch.engine.task.admission import is_waiting
 from anabranch.engine.task.block_slices import slice_block
 from anabranch.engine.task.block_writer import BlockWriter
+from anabranch.engine.task.common_rows import CommonRows
 from anabranch.engine.task.open_blocks import OpenBlock
 from anabranch.engine.task.site_groups import SiteGroup, group_sites
 from anabranch.engine.task.site_shares import SiteShares
@@ -89,7 +89,7 @@ class Evaluation:
         split: Mapping[int, SplitRows] | None = None,
     ) -> dict[str, list[pa.RecordBatch]]:
         """Run every track of every site, and the hot keys; returns the new rows of intermediate states."""
-        held = {state: blocks for state, blocks in old.items() if not is_waiting(state)}
+        held = {state: blocks for state, blocks in old.items() if not blocks[0].meta.state.is_waiting}
         self._arrived = {source: partition_counts(int64s(r.batch, HASH)) for source, r in new.items()}
         sites = self.task.partition_map.sites
         shares = SiteShares(self._site_of, sites, self._arrived, held)
@@ -146,12 +146,15 @@ class Evaluation:
         report.rows = sum(len(r) for r in rows.values())
         pairs = np.zeros(PARTITIONS, dtype=np.int64)
         packing_s = take_over(report)
+        common = CommonRows(self.task.layout.shared)
         for work in group.work:
             its = work.partitions.flags()
             its_rows = rows if (its == mine).all() else self._rows_of(its, new)
             for track in self._tracks_of(work, its_rows, blocks, report):
                 if work.plan.query.name not in self.report.failures:
+                    track.common = common
                     self._run_track(track, work.plan.query.name, report)
+                    common.give(track.made, track.rebuilt)
                     pairs += track.pairs_by_partition
         came = _total(count for source, count in self._arrived.items() if self._is_kept(source)) * mine
         active = np.flatnonzero(came + pairs)

@@ -13,6 +13,7 @@ from anabranch.exchange.partition_set import EVERY, NOTHING, PartitionSet, union
 from anabranch.plan.inputs import Layout
 from anabranch.plan.local_plan import LocalPlan, compile_plan
 from anabranch.plan.nodes import JoinNode, LeafNode
+from anabranch.plan.state_id import StateId
 from anabranch.plan.tree import parse_plan, state_of_aliases
 from anabranch.state.block import BlockMeta
 from anabranch.state.expiry import may_drop
@@ -27,7 +28,7 @@ class TrackWork:
     after: int = 0
     """While an older track works on the same partitions: the batch from which on rows count."""
     until: int | None = None
-    rebuilds: tuple[tuple[PartitionSet, frozenset[str]], ...] = ()
+    rebuilds: tuple[tuple[PartitionSet, frozenset[StateId]], ...] = ()
     """States to compute first, for some of the partitions."""
 
     def within(self, partitions: PartitionSet) -> TrackWork:

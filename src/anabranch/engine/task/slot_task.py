@@ -19,7 +19,7 @@ from anabranch.engine.reports import SiteReport, SlotReport
 from anabranch.engine.step.finality import trims_of
 from anabranch.engine.step.phase_times import PhaseTimes
 from anabranch.engine.step.shipments import Shipment, folder_of
-from anabranch.engine.task.admission import OPEN, Admission, admit, waiting_state
+from anabranch.engine.task.admission import OPEN, Admission, admit
 from anabranch.engine.task.arrivals import Arrivals
 from anabranch.engine.task.block_slices import ranges_within, slice_block
 from anabranch.engine.task.block_writer import BlockWriter
@@ -232,7 +232,7 @@ class _SlotRun:
         self._phases.mark("write results")
         self._keep(new, kept, stored_rows(arrivals.split))
         for source, rows in waiting.items():
-            self._keep_owned(waiting_state(self.task.layout.inputs[source].state), rows)
+            self._keep_owned(self.task.layout.inputs[source].state.waiting, rows)
         self._phases.mark("write blocks")
         self._compact()
         if spilled:  # keep no more mapped than the sites may work on
@@ -249,11 +249,12 @@ class _SlotRun:
         self, new: dict[int, RowSet], old: Mapping[str, list[OpenBlock]]
     ) -> tuple[dict[int, RowSet], dict[int, pa.RecordBatch]]:
         """Rows that enter now, those that waited among them, and rows that wait for a later batch."""
-        waited = {}
-        for source in self.task.layout.inputs:
-            blocks = old.get(waiting_state(source.state), ())
-            if pieces := [rows_in(b.rows.batch, self.at_work) for b in blocks]:
-                waited[source.id] = [RowSet(p) for p in pieces]
+        waiting = {b[0].meta.state.entered: b for b in old.values() if b[0].meta.state.is_waiting}
+        waited = {
+            source.id: [RowSet(rows_in(b.rows.batch, self.at_work)) for b in waiting[source.state]]
+            for source in (self.task.layout.inputs if waiting else ())
+            if source.state in waiting
+        }
         if self.task.admission.is_open and not waited:
             return new, {}
         # A query without state has no reason to wait.

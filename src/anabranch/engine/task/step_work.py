@@ -14,6 +14,7 @@ from anabranch.engine.task.site_work import TrackWork, all_plans, needed_partiti
 from anabranch.exchange.partition_set import PartitionSet
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.nodes import StationsNode
+from anabranch.plan.shared_states import SharedStates
 
 
 class StepWork:
@@ -23,10 +24,15 @@ class StepWork:
     ----------
     by_site
         The tracks of every site.
+    shared
+        States that several queries could read.
     """
 
-    def __init__(self, by_site: Mapping[int, tuple[TrackWork, ...]]) -> None:
+    def __init__(
+        self, by_site: Mapping[int, tuple[TrackWork, ...]], shared: SharedStates | None = None
+    ) -> None:
         self.by_site = by_site
+        self._shared = shared
         self.plans: tuple[LocalPlan, ...] = all_plans(by_site)
         """Every plan that some site runs, once."""
         self._memory: dict[int | None, MemoryPlan] = {}
@@ -39,7 +45,7 @@ class StepWork:
     @cached_property
     def kept(self) -> KeptStates:
         """States that are read again in later batches."""
-        return KeptStates.of(self.plans)
+        return KeptStates.of(self.plans, self._shared)
 
     @cached_property
     def stateful(self) -> frozenset[str]:

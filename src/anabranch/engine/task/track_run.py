@@ -16,6 +16,7 @@ from anabranch.adapt.measures.site_report import StationReport
 from anabranch.engine.reports import Abandoned, JoinReport, SiteReport
 from anabranch.engine.task.block_slices import slice_block
 from anabranch.engine.task.block_writer import BlockWriter
+from anabranch.engine.task.common_rows import CommonRows
 from anabranch.engine.task.draining_rows import gather
 from anabranch.engine.task.open_blocks import OpenBlock
 from anabranch.engine.task.site_work import TrackWork, join_states
@@ -23,6 +24,7 @@ from anabranch.engine.task.split_writer import SplitWriter
 from anabranch.engine.task.staging import ResultWriter
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_counts import partition_counts
+from anabranch.exchange.partition_set import PartitionSet
 from anabranch.operators.group.aligned_windows import AlignedWindows
 from anabranch.operators.group.joined_results import as_stream
 from anabranch.operators.group.session_windows import SessionWindows
@@ -44,6 +46,7 @@ from anabranch.plan.aggregate import WindowNode
 from anabranch.plan.inputs import HASH
 from anabranch.plan.local_plan import compile_plan
 from anabranch.plan.nodes import JoinNode, LeafNode, ProbeNode, StationRows, StationsNode
+from anabranch.plan.state_id import StateId
 from anabranch.plan.tree import default_probe
 from anabranch.state.block import BlockMeta
 
@@ -125,6 +128,11 @@ class TrackRun:
         """Of new rows: what is computed once, for a move or another plan, is no load that lasts."""
         self.sent: dict[str, list[pa.RecordBatch]] = {}
         """Rows that go on to other stations, by the state that will keep them."""
+        self.common = CommonRows(task.layout.shared)
+        """What other queries have made for this one."""
+        self.made: Mapping[StateId, Sequence[RowSet]] = {}
+        self.rebuilt: list[tuple[StateId, PartitionSet, Sequence[RowSet]]] = []
+        """What this one has made for others: new rows of states, and states that were lacking."""
         self.origins: Mapping[int, RowSet] = {}
         """Of hot keys, the rows from which results start here."""
 
@@ -158,6 +166,8 @@ class TrackRun:
             return None
         operator = self._operator(states, writer)
         self._run(operator, writer)
+        if isinstance(operator, WindowJoin):
+            self.made = operator.made
         if isinstance(operator, StationJoin):
             self.sent = operator.sent
             self._tell_stations(operator)
@@ -208,6 +218,7 @@ class TrackRun:
         """Forget what was made."""
         self._files.discard(self.written)
         self.kept, self.written = {}, []
+        self.made, self.rebuilt = {}, []
 
     def _spill(self, state: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         block, mapped = self._files.spill(state, rows)
@@ -229,7 +240,7 @@ class TrackRun:
 
     def _states(self, spilled: Collection[int] = ()) -> States:
         """Row sets by state, of the partitions and batches that are the track's."""
-        leaves = {n.state: n.input for n in self._nodes if isinstance(n, LeafNode)}
+        leaves: dict[str, int] = {n.state: n.input for n in self._nodes if isinstance(n, LeafNode)}
         own = sorted(leaves.keys() | join_states(self._work.plan))
         in_memory = self._mine.copy()
         in_memory[list(spilled)] = False
@@ -284,12 +295,17 @@ class TrackRun:
         """Compute the states that the track lacks, of spilled partitions too, and add them to its own."""
         began, whole = time.thread_time(), self._states()
         for partitions, names in self._work.rebuilds:
-            mask = partitions.flags()
-            rebuild = StateRebuild(self._work.plan, states=names, old=whole, mask=mask, memory=self._memory)
+            theirs = {s: rows for s in names if (rows := self.common.rebuilt(s, partitions)) is not None}
+            for state, rows in theirs.items():
+                states.setdefault(state, []).extend(rows)
+                whole.setdefault(state, []).extend(rows)
+            lacking, mask = names - theirs.keys(), partitions.flags()
+            rebuild = StateRebuild(self._work.plan, states=lacking, old=whole, mask=mask, memory=self._memory)
             rebuild.run()
             self._keep(rebuild.kept)
-            for state, batches in rebuild.kept.items():
-                rows = [RowSet(batch) for batch in batches]
+            for state in lacking:
+                rows = [RowSet(batch) for batch in rebuild.kept.get(state, ())]
+                self.rebuilt.append((state, partitions, rows))
                 is_new = self._work.until is None or state in self._fresh
                 states.setdefault(state, []).extend(rows if is_new else [r.as_old() for r in rows])
                 self._report.rebuilt_rows += sum(map(len, rows))
@@ -312,7 +328,15 @@ class TrackRun:
             if until is not None and self._task.batch >= until:
                 tree, probe = EndingJoin, EndingProbe
             join = probe if isinstance(plan.root, ProbeNode) else tree
-            return join(plan, new=self._rows, old=states, emit=writer.write, quota=quota, memory=self._memory)
+            return join(
+                plan,
+                new=self._rows,
+                old=states,
+                emit=writer.write,
+                quota=quota,
+                memory=self._memory,
+                given=self.common.new,
+            )
         return self._grouping(plan.window, states.get(plan.window.state, ()), writer)
 
     def _station_join(self, root: StationsNode, states: States, writer: Writer) -> StationJoin:

@@ -8,7 +8,7 @@ throughout are left out or kept apart, as its joins do (`ending_join`).
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import WorkMemory
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.nodes import JoinNode, Operand
+from anabranch.plan.state_id import StateId
 
 
 class StateRebuild(WindowJoin):
@@ -37,7 +38,7 @@ class StateRebuild(WindowJoin):
         self,
         plan: LocalPlan,
         *,
-        states: frozenset[str],
+        states: Set[StateId],
         old: Mapping[str, Sequence[RowSet]],
         mask: np.ndarray,
         memory: WorkMemory | None = None,

@@ -26,6 +26,7 @@ from anabranch.operators.work_memory import QuotaExceeded, WorkMemory
 from anabranch.plan.inputs import DEADLINE, HASH, MAX_TIME
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.nodes import JoinNode, LeafNode, Operand
+from anabranch.plan.state_id import StateId
 
 FLUSH_ROWS = 1 << 20
 """Gathered rows after which predicates run and results leave: bounds memory, amortises calls."""
@@ -52,6 +53,8 @@ class WindowJoin:
         Largest number of pairs a batch may examine.
     memory
         Counts the rows that are kept, and takes those that are many to files.
+    given
+        New rows of states that another query has made, and keeps.
     """
 
     def __init__(
@@ -63,8 +66,12 @@ class WindowJoin:
         emit: Callable[[pa.Table], None],
         quota: int,
         memory: WorkMemory | None = None,
+        given: Mapping[StateId, Sequence[RowSet]] | None = None,
     ) -> None:
         self._plan = plan
+        self._given = given or {}
+        self.made: dict[StateId, list[RowSet]] = {}
+        """New rows of each intermediate state, as they were probed."""
         self._new = new
         self._old = old
         self._emit = emit
@@ -126,7 +133,10 @@ class WindowJoin:
     def _new_rows(self, node: Operand) -> list[RowSet]:
         """New rows of a node below the root, in pieces; those of a join are kept as its state."""
         if isinstance(node, JoinNode):
-            return self._kept_rows(node, node.state)
+            if (given := self._given.get(node.state)) is not None:
+                return list(given)
+            self.made[node.state] = self._kept_rows(node, node.state)
+            return self.made[node.state]
         assert isinstance(node, LeafNode)
         rows = self._new.get(node.input)
         return [] if rows is None else [rows]
