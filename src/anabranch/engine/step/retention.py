@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from anabranch.operators.operator import KeptState, kept_states
+from anabranch.operators.kept_states import KeptState, kept_states
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.logical import UNBOUNDED_US
 from anabranch.state.block import BlockMeta

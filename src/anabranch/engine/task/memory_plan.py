@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from anabranch.operators.group.held_bytes import held_bytes
-from anabranch.operators.operator import kept_states
+from anabranch.operators.kept_states import kept_states
 from anabranch.plan.aggregate import WindowNode
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.state.block import BlockMeta

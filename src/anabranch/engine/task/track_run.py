@@ -23,27 +23,20 @@ from anabranch.engine.task.split_writer import SplitWriter
 from anabranch.engine.task.staging import ResultWriter
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_counts import partition_counts
-from anabranch.operators.group.aligned_windows import AlignedWindows
 from anabranch.operators.group.joined_results import as_stream
-from anabranch.operators.group.session_windows import SessionWindows
-from anabranch.operators.group.window_aggregate import WindowAggregate
-from anabranch.operators.group.window_distinct import WindowDistinct
 from anabranch.operators.group.window_grouping import WindowGrouping
-from anabranch.operators.group.window_intake import WindowIntake
 from anabranch.operators.join.edge_sample import sample_edge
-from anabranch.operators.join.ending_join import EndingJoin, EndingProbe
-from anabranch.operators.join.multiway_probe import MultiwayProbe
-from anabranch.operators.join.split_probe import SplitProbe
+from anabranch.operators.join.row_source import SiteRows
 from anabranch.operators.join.state_rebuild import StateRebuild
 from anabranch.operators.join.station_join import StationJoin
 from anabranch.operators.join.window_join import WindowJoin
 from anabranch.operators.operator import Operator
+from anabranch.operators.plan_operator import Role, StepInput, grouping_of, operator_of
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import KeptTooMuch, WorkMemory
-from anabranch.plan.aggregate import WindowNode
 from anabranch.plan.inputs import HASH
 from anabranch.plan.local_plan import compile_plan
-from anabranch.plan.nodes import JoinNode, LeafNode, ProbeNode, StationRows, StationsNode
+from anabranch.plan.nodes import JoinNode, LeafNode, StationRows, StationsNode
 from anabranch.plan.tree import default_probe
 from anabranch.state.block import BlockMeta
 
@@ -52,15 +45,6 @@ if TYPE_CHECKING:
 
 States = dict[str, list[RowSet]]
 Writer = ResultWriter | SplitWriter
-
-
-def _grouping_of(
-    window: WindowNode,
-) -> type[WindowAggregate | WindowDistinct | AlignedWindows | SessionWindows]:
-    """The operator of a grouping."""
-    if window.grouped is not None:
-        return SessionWindows if window.grouped.session else AlignedWindows
-    return WindowDistinct if window.distinct else WindowAggregate
 
 
 class Part(StrEnum):
@@ -156,7 +140,7 @@ class TrackRun:
             self._rebuild(states)
         if self._task.batch < self._work.after:  # a further step
             return None
-        operator = self._operator(states, writer)
+        operator = operator_of(self._work.plan, self._given(states, writer))
         self._run(operator, writer)
         if isinstance(operator, StationJoin):
             self.sent = operator.sent
@@ -186,7 +170,7 @@ class TrackRun:
         window = self._work.plan.window
         if window is not None and window.joined and self._work.until is None:
             blocks = [as_stream(block.rows) for block in self._blocks_of(window.state)]
-            self._run(self._grouping(window, blocks, writer), writer)
+            self._run(grouping_of(self._work.plan, blocks, self._given({}, writer)), writer)
 
     def _run(self, operator: Operator, writer: Writer) -> None:
         before = writer.rows
@@ -295,40 +279,27 @@ class TrackRun:
                 self._report.rebuilt_rows += sum(map(len, rows))
         self._report.rebuild_s += time.thread_time() - began
 
-    def _operator(self, states: States, writer: Writer) -> Operator:
-        plan, until, quota = self._work.plan, self._work.until, self._task.quota_pairs
-        if isinstance(plan.root, StationsNode):
-            return self._station_join(plan.root, states, writer)
-        if isinstance(plan.root, LeafNode) and plan.window is not None and plan.window.joined:
-            return WindowIntake(plan, self._rows)
-        if self._part is Part.SPLIT:
-            split = SplitProbe(
-                plan, new=self._rows, old=states, emit=writer.write, quota=quota, memory=self._memory
-            )
-            split.origins = self.origins
-            return split
-        if plan.window is None or plan.window.joined:
-            tree, probe = WindowJoin, MultiwayProbe
-            if until is not None and self._task.batch >= until:
-                tree, probe = EndingJoin, EndingProbe
-            join = probe if isinstance(plan.root, ProbeNode) else tree
-            return join(plan, new=self._rows, old=states, emit=writer.write, quota=quota, memory=self._memory)
-        return self._grouping(plan.window, states.get(plan.window.state, ()), writer)
-
-    def _station_join(self, root: StationsNode, states: States, writer: Writer) -> StationJoin:
-        arrived = self._arrived
-        if arrived is None:
-            leaves = (node for node in root.rows() if isinstance(node, LeafNode))
-            arrived = {node.state: self._rows[node.input] for node in leaves if node.input in self._rows}
-        return StationJoin(
-            self._work.plan,
-            arrived=arrived,
-            old=states,
+    def _given(self, states: States, writer: Writer) -> StepInput:
+        """What the operator of the plan works on."""
+        return StepInput(
+            SiteRows(self._rows, states),
             emit=writer.write,
             quota=self._task.quota_pairs,
             memory=self._memory,
+            owned=self._mine,
             choose=self._chosen,
+            emission=self._task.emissions.get(self._work.plan.query.name),
+            role=self._role,
+            origins=self.origins,
+            arrived=self._arrived,
         )
+
+    @property
+    def _role(self) -> Role:
+        if self._part is Part.SPLIT:
+            return Role.SPLITS
+        until = self._work.until
+        return Role.RUNS if until is None or self._task.batch < until else Role.ENDS
 
     def _tell_stations(self, operator: StationJoin) -> None:
         """Report what rows did that had a choice of stations."""
@@ -347,18 +318,6 @@ class TrackRun:
     def _chosen(self, options: Sequence[StationRows], vectors: int) -> list[int]:
         seed = f"{self._task.batch} {self._report.site}"
         return self._task.router.choose(tuple(o.state for o in options), vectors, seed=seed)
-
-    def _grouping(self, window: WindowNode, blocks: Sequence[RowSet], writer: Writer) -> Operator:
-        query = self._work.plan.query
-        return _grouping_of(window)(
-            query,
-            window,
-            blocks=blocks,
-            emission=self._task.emissions[query.name],
-            owned=self._mine,
-            emit=writer.write,
-            quota=self._task.quota_pairs,
-        )
 
     def _tell(self, operator: WindowJoin, seconds: float) -> None:
         """Report work and time, from which the optimizer learns what things cost."""

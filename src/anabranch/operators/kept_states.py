@@ -1,0 +1,154 @@
+"""What the nodes of a plan keep: which states, and the time before which no row of them is needed.
+
+Each type of node has a function in `KEEPS`. Expiry, compaction and memory budgets know no more of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from anabranch.plan.aggregate import WindowNode
+from anabranch.plan.local_plan import LocalPlan
+from anabranch.plan.logical import UNBOUNDED_US, Query
+from anabranch.plan.nodes import JoinNode, LeafNode, StationRows
+from anabranch.state.expiry import (
+    KEEP_ALL,
+    LeafUse,
+    Watermarks,
+    WindowRef,
+    intermediate_horizon,
+    leaf_horizon,
+)
+
+
+class KeptState(Protocol):
+    """A state that some operator reads again later."""
+
+    @property
+    def state(self) -> str: ...
+
+    @property
+    def window_us(self) -> int:
+        """How long a row matters: blocks are merged inside a part of it."""
+
+    @property
+    def newest(self) -> int | None:
+        """How many of a group's newest rows are enough; None when all before the horizon count."""
+
+    def horizon(self, watermarks: Watermarks, emitted: Mapping[str, int]) -> int:
+        """The time (or deadline) before which no row is needed any more.
+
+        Parameters
+        ----------
+        watermarks
+            By stream.
+        emitted
+            By query that emits final rows: the time up to which it has.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedLeaf:
+    """Rows of a stream that joins may still match."""
+
+    state: str
+    window_us: int
+    use: LeafUse
+    newest: int | None = None
+
+    def horizon(self, watermarks: Watermarks, emitted: Mapping[str, int]) -> int:
+        return leaf_horizon([self.use], watermarks)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedRows:
+    """Rows of an intermediate join."""
+
+    state: str
+    window_us: int
+    refs: tuple[WindowRef, ...]
+    inside: frozenset[int]
+    newest: int | None = None
+
+    def horizon(self, watermarks: Watermarks, emitted: Mapping[str, int]) -> int:
+        return intermediate_horizon(self.refs, self.inside, watermarks)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRows:
+    """Rows inside windows that end at rows not emitted yet: `ts + W >= emitted`."""
+
+    state: str
+    window_us: int
+    query: str
+    newest: int | None
+    by_count: bool
+    """A window by count reaches back as far as it must."""
+
+    def horizon(self, watermarks: Watermarks, emitted: Mapping[str, int]) -> int:
+        if self.by_count or self.window_us >= UNBOUNDED_US or self.query not in emitted:
+            return KEEP_ALL
+        return emitted[self.query] - self.window_us
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedResults:
+    """Results of a join that are there at the time of one not emitted yet: `deadline >= emitted`."""
+
+    state: str
+    window_us: int
+    query: str
+    newest: int | None = None
+
+    def horizon(self, watermarks: Watermarks, emitted: Mapping[str, int]) -> int:
+        return emitted.get(self.query, KEEP_ALL)
+
+
+def kept_states(plan: LocalPlan) -> Iterator[KeptState]:
+    """The states that a plan reads again in later steps."""
+    for node in plan.keeping():
+        yield from KEEPS[type(node)](node, plan.query)
+
+
+def _stream(node: LeafNode, query: Query) -> Iterator[KeptState]:
+    (position,) = _positions(node.aliases, query)
+    yield JoinedLeaf(node.state, _shortest(node.aliases, query), LeafUse(_refs(query), position))
+
+
+def _joined(node: JoinNode | StationRows, query: Query) -> Iterator[KeptState]:
+    inside = frozenset(_positions(node.aliases, query))
+    for state in node.states:
+        yield JoinedRows(state, _shortest(node.aliases, query), _refs(query), inside)
+
+
+def _window(node: WindowNode, query: Query) -> Iterator[KeptState]:
+    if node.joined:
+        yield GroupedResults(node.state, node.window_us, query.name)
+    else:
+        by_count = node.rows is not None
+        yield WindowRows(node.state, node.window_us, query.name, node.newest, by_count)
+
+
+KEEPS: Mapping[type, Callable[[Any, Query], Iterator[KeptState]]] = {
+    LeafNode: _stream,
+    JoinNode: _joined,
+    StationRows: _joined,
+    WindowNode: _window,
+}
+"""By type of node, what it keeps."""
+
+
+def _refs(query: Query) -> tuple[WindowRef, ...]:
+    return tuple(
+        WindowRef(r.stream, None if r.window_us >= UNBOUNDED_US else r.window_us) for r in query.refs
+    )
+
+
+def _positions(aliases: tuple[str, ...], query: Query) -> list[int]:
+    return [i for i, ref in enumerate(query.refs) if ref.alias in aliases]
+
+
+def _shortest(aliases: tuple[str, ...], query: Query) -> int:
+    return min(ref.window_us for ref in query.refs if ref.alias in aliases)
