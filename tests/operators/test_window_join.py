@@ -50,6 +50,7 @@ def run(
     )
     join = WindowJoin(
         plan,
+        plan.root,
         lambda evaluator: TreeRows(evaluator, rows),
         emit=results.append,
         quota=quota,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import pyarrow as pa
 
@@ -123,6 +124,7 @@ def _join(plan: LocalPlan, given: StepInput) -> Operator:
     source = SOURCES[type(plan.root), given.role]
     return WindowJoin(
         plan,
+        plan.root,
         lambda evaluator: source(evaluator, plan, given),
         emit=given.emit,
         quota=given.quota,
@@ -146,16 +148,16 @@ def _stations(plan: LocalPlan, given: StepInput) -> Operator:
     )
 
 
-def _ending(evaluator: JoinEvaluator, plan: LocalPlan, given: StepInput) -> RowSource:
+def _ending(evaluator: JoinEvaluator, plan: LocalPlan, given: StepInput) -> RowSource[Any]:
     assert isinstance(plan.root, JoinNode)
     return EndingRows(evaluator, given.rows, plan.root)
 
 
-def _split(evaluator: JoinEvaluator, plan: LocalPlan, given: StepInput) -> RowSource:
+def _split(evaluator: JoinEvaluator, plan: LocalPlan, given: StepInput) -> RowSource[Any]:
     return ChainRows(evaluator, given.rows, starts=SiteRows(given.origins, {}))
 
 
-SOURCES: Mapping[tuple[type, Role], Callable[[JoinEvaluator, LocalPlan, StepInput], RowSource]] = {
+SOURCES: Mapping[tuple[type, Role], Callable[[JoinEvaluator, LocalPlan, StepInput], RowSource[Any]]] = {
     (JoinNode, Role.RUNS): lambda evaluator, plan, given: TreeRows(evaluator, given.rows),
     (JoinNode, Role.ENDS): _ending,
     (ProbeNode, Role.RUNS): lambda evaluator, plan, given: ChainRows(evaluator, given.rows),

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -319,7 +319,7 @@ class TrackRun:
         seed = f"{self._task.batch} {self._report.site}"
         return self._task.router.choose(tuple(o.state for o in options), vectors, seed=seed)
 
-    def _tell(self, operator: WindowJoin, seconds: float) -> None:
+    def _tell(self, operator: WindowJoin[Any], seconds: float) -> None:
         """Report work and time, from which the optimizer learns what things cost."""
         work = self._work
         join = self._join_report

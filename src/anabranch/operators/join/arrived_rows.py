@@ -12,7 +12,7 @@ from anabranch.operators.join.join_evaluator import JoinEvaluator
 from anabranch.operators.join.row_source import Meeting, Way, symmetric
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.row_set import RowSet
-from anabranch.plan.nodes import JoinNode, Operand, ProbeNode
+from anabranch.plan.nodes import JoinNode, Operand
 
 _NONE = np.zeros(PARTITIONS, dtype=np.int64)
 
@@ -33,8 +33,7 @@ class ArrivedRows:
     found: dict[str, Int64s] = field(default_factory=dict)
     met: dict[str, Int64s] = field(default_factory=dict)
 
-    def ways(self, node: JoinNode | ProbeNode) -> Iterator[Way]:
-        assert isinstance(node, JoinNode)
+    def ways(self, node: JoinNode) -> Iterator[Way]:
         meetings = (m._replace(others=self._counted(node, m)) for m in symmetric(node, self))
         yield Way(node, meetings)
 

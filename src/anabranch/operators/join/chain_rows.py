@@ -38,8 +38,7 @@ class ChainRows:
         self._rows = rows
         self._starts = starts or rows
 
-    def ways(self, node: JoinNode | ProbeNode) -> Iterator[Way]:
-        assert isinstance(node, ProbeNode)
+    def ways(self, node: ProbeNode) -> Iterator[Way]:
         for first, top in enumerate(node.chains):
             start: Operand = top
             for _ in node.chains[1:]:
@@ -63,8 +62,7 @@ class _Chain:
     start: Operand
     later: Collection[str]
 
-    def ways(self, node: JoinNode | ProbeNode) -> Iterator[Way]:
-        assert isinstance(node, JoinNode)
+    def ways(self, node: JoinNode) -> Iterator[Way]:
         yield Way(node, self._meetings(node))
 
     def _meetings(self, node: JoinNode) -> Iterator[Meeting]:

@@ -66,8 +66,7 @@ class EndingChains:
         self._evaluator = evaluator
         self._rows = rows
 
-    def ways(self, node: JoinNode | ProbeNode) -> Iterator[Way]:
-        assert isinstance(node, ProbeNode)
+    def ways(self, node: ProbeNode) -> Iterator[Way]:
         for first_old in range(len(node.aliases)):
             rows = FirstOldRows(self._rows, node.aliases, first_old)
             yield from ChainRows(self._evaluator, rows).ways(node)

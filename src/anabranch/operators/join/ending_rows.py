@@ -21,7 +21,7 @@ from anabranch.operators.join.ending_chains import crossing_ways
 from anabranch.operators.join.join_evaluator import JoinEvaluator
 from anabranch.operators.join.row_source import Meeting, SiteRows, Way, symmetric
 from anabranch.operators.rows.row_set import RowSet
-from anabranch.plan.nodes import JoinNode, LeafNode, Operand, ProbeNode
+from anabranch.plan.nodes import JoinNode, LeafNode, Operand
 
 
 class EndingRows:
@@ -33,8 +33,7 @@ class EndingRows:
         self._made: dict[str, list[RowSet]] = {}
         self._fresh = FreshRows(evaluator, rows, root)
 
-    def ways(self, node: JoinNode | ProbeNode) -> Iterator[Way]:
-        assert isinstance(node, JoinNode)
+    def ways(self, node: JoinNode) -> Iterator[Way]:
         for side, _, _ in _fresh_sides(node):  # all that is kept is made before the first result
             self._fresh.new(side)
         yield Way(node, map(with_an_old_row, chain(symmetric(node, self), self._crossing(node))))
@@ -71,8 +70,7 @@ class FreshRows:
         self._unread = read_by_nobody(root)
         self._made: dict[str, list[RowSet]] = {}
 
-    def ways(self, node: JoinNode | ProbeNode) -> Iterator[Way]:
-        assert isinstance(node, JoinNode)
+    def ways(self, node: JoinNode) -> Iterator[Way]:
         yield Way(node, symmetric(node, self))
 
     def new(self, node: Operand) -> Iterable[RowSet]:

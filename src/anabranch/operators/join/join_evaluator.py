@@ -7,6 +7,7 @@ found, counted, verified, combined, filtered, and leave or are kept in pieces of
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,9 @@ from anabranch.operators.join.theta_join import theta_match
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import QuotaExceeded, WorkMemory
 from anabranch.plan.inputs import HASH
-from anabranch.plan.nodes import JoinNode, ProbeNode
+from anabranch.plan.nodes import JoinNode
+
+Node = TypeVar("Node")
 
 FLUSH_ROWS = 1 << 20
 """Gathered rows after which predicates run and results leave: bounds memory, amortises calls."""
@@ -50,9 +53,7 @@ class JoinEvaluator:
         self.pairs = 0
         self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
 
-    def rows(
-        self, node: JoinNode | ProbeNode, source: RowSource, *, timed: bool = True
-    ) -> Iterator[pa.Table]:
+    def rows(self, node: Node, source: RowSource[Node], *, timed: bool = True) -> Iterator[pa.Table]:
         """New rows of a node, filtered, in pieces of bounded size.
 
         Parameters
@@ -64,7 +65,7 @@ class JoinEvaluator:
             yield from self._joined(join, meetings, timed)
 
     def kept_rows(
-        self, node: JoinNode, source: RowSource, state: str, *, is_read: bool = True
+        self, node: JoinNode, source: RowSource[JoinNode], state: str, *, is_read: bool = True
     ) -> list[RowSet]:
         """Make the new rows of a join and keep them, in the form its state has.
 

@@ -29,10 +29,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from anabranch.operators.rows.row_set import RowSet
-from anabranch.plan.nodes import JoinNode, LeafNode, Operand, ProbeNode
+from anabranch.plan.nodes import JoinNode, LeafNode, Operand
+
+Node = TypeVar("Node", contravariant=True)
 
 
 class Meeting(NamedTuple):
@@ -51,10 +53,10 @@ class Way(NamedTuple):
     meetings: Iterable[Meeting]
 
 
-class RowSource(Protocol):
-    """Where the rows of joins come from."""
+class RowSource(Protocol[Node]):
+    """Where the rows of some type of node come from."""
 
-    def ways(self, node: JoinNode | ProbeNode) -> Iterator[Way]:
+    def ways(self, node: Node) -> Iterator[Way]:
         """The joins whose rows, together, are the new rows of a node: each of them once."""
 
 

@@ -20,7 +20,7 @@ from anabranch.operators.join.row_source import Meeting, Way
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import WorkMemory
 from anabranch.plan.local_plan import LocalPlan
-from anabranch.plan.nodes import JoinNode, Operand, ProbeNode
+from anabranch.plan.nodes import JoinNode, Operand
 
 
 class StateRebuild:
@@ -83,8 +83,7 @@ class RebuiltRows:
     mask: np.ndarray
     are_new: bool
 
-    def ways(self, node: JoinNode | ProbeNode) -> Iterator[Way]:
-        assert isinstance(node, JoinNode)
+    def ways(self, node: JoinNode) -> Iterator[Way]:
         yield Way(node, self._meetings(node))
 
     def _meetings(self, node: JoinNode) -> Iterator[Meeting]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from anabranch.operators.join.join_evaluator import JoinEvaluator
 from anabranch.operators.join.row_source import SiteRows, Way, symmetric
 from anabranch.operators.rows.row_set import RowSet
-from anabranch.plan.nodes import JoinNode, Operand, ProbeNode
+from anabranch.plan.nodes import JoinNode, Operand
 
 
 class TreeRows:
@@ -17,8 +17,7 @@ class TreeRows:
         self._evaluator = evaluator
         self._rows = rows
 
-    def ways(self, node: JoinNode | ProbeNode) -> Iterator[Way]:
-        assert isinstance(node, JoinNode)
+    def ways(self, node: JoinNode) -> Iterator[Way]:
         yield Way(node, symmetric(node, self))
 
     def new(self, node: Operand) -> Iterable[RowSet]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 
@@ -12,18 +13,21 @@ from anabranch.operators.join.row_source import RowSource
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.work_memory import WorkMemory
 from anabranch.plan.local_plan import LocalPlan
-from anabranch.plan.nodes import JoinNode, ProbeNode
+
+Node = TypeVar("Node")
 
 
-class WindowJoin:
+class WindowJoin(Generic[Node]):
     """One query's plan at one site, for one batch.
 
     Parameters
     ----------
     plan
         The compiled plan.
+    root
+        The node whose rows are results.
     source_of
-        Makes its row source, with the evaluator that makes rows of joins below the root.
+        Makes its row source, with the evaluator that makes rows of joins below it.
     emit
         Takes each table of results.
     quota
@@ -35,14 +39,14 @@ class WindowJoin:
     def __init__(
         self,
         plan: LocalPlan,
-        source_of: Callable[[JoinEvaluator], RowSource],
+        root: Node,
+        source_of: Callable[[JoinEvaluator], RowSource[Node]],
         *,
         emit: Callable[[pa.Table], None],
         quota: int,
         memory: WorkMemory | None = None,
     ) -> None:
-        assert isinstance(plan.root, JoinNode | ProbeNode)
-        self._root = plan.root
+        self._root = root
         self._evaluator = JoinEvaluator(plan.query.name, quota=quota, memory=memory)
         self._source = source_of(self._evaluator)
         self._results = JoinResults(plan, self._evaluator, emit)
