@@ -14,9 +14,10 @@ import pytest
 from anabranch.engine.event_time import NEVER_LATE
 from anabranch.engine.step import batch_loop, retention
 from anabranch.engine.task import arrivals, slot_task
-from anabranch.operators.join import theta_join, tree_rows
+from anabranch.operators.join import theta_join
 from anabranch.operators.join.match import Side, match
-from anabranch.operators.join.row_source import Meeting, OperandRows
+from anabranch.operators.join.sources import tree_rows
+from anabranch.operators.join.sources.row_source import Meeting, OperandRows
 from anabranch.operators.rows import row_set as rows
 from anabranch.plan import local_plan
 from tests.support import oracle_check

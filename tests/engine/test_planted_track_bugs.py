@@ -16,9 +16,9 @@ from anabranch.engine.step import settled_tracks, task_plan
 from anabranch.engine.task import arrivals, site_work, slot_task, track_run
 from anabranch.exchange.partition_set import NOTHING
 from anabranch.exchange.slot_map import SlotMap
-from anabranch.operators.join import ending_chains, ending_rows
-from anabranch.operators.join.chain_rows import ChainRows
-from anabranch.operators.join.row_source import SiteRows
+from anabranch.operators.join.sources import ending_chains, ending_rows
+from anabranch.operators.join.sources.chain_rows import ChainRows
+from anabranch.operators.join.sources.row_source import SiteRows
 from anabranch.plan.inputs import TIME
 from tests.support.planted import assert_caught_by_seeds
 from tests.support.restless_session import check_restless_session

@@ -13,8 +13,8 @@ import pytest
 
 from anabranch.exchange.address import PARTITIONS
 from anabranch.operators import kept_states, plan_operator
-from anabranch.operators.join.ending_rows import with_an_old_row
-from anabranch.operators.join.row_source import Meeting, SiteRows, Way
+from anabranch.operators.join.sources.ending_rows import with_an_old_row
+from anabranch.operators.join.sources.row_source import Meeting, SiteRows, Way
 from anabranch.operators.plan_operator import Role, StepInput, operator_of
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import WorkMemory

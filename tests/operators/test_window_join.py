@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from anabranch.operators.join import join_evaluator
-from anabranch.operators.join.row_source import SiteRows
-from anabranch.operators.join.tree_rows import TreeRows
+from anabranch.operators.join.sources.row_source import SiteRows
+from anabranch.operators.join.sources.tree_rows import TreeRows
 from anabranch.operators.join.window_join import WindowJoin
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import QuotaExceeded

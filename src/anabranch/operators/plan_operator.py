@@ -18,13 +18,13 @@ from anabranch.operators.group.session_windows import SessionWindows
 from anabranch.operators.group.window_aggregate import WindowAggregate
 from anabranch.operators.group.window_distinct import WindowDistinct
 from anabranch.operators.group.window_intake import WindowIntake
-from anabranch.operators.join.chain_rows import ChainRows
-from anabranch.operators.join.ending_chains import EndingChains
-from anabranch.operators.join.ending_rows import EndingRows
 from anabranch.operators.join.join_evaluator import JoinEvaluator
-from anabranch.operators.join.row_source import RowSource, SiteRows
+from anabranch.operators.join.sources.chain_rows import ChainRows
+from anabranch.operators.join.sources.ending_chains import EndingChains
+from anabranch.operators.join.sources.ending_rows import EndingRows
+from anabranch.operators.join.sources.row_source import RowSource, SiteRows
+from anabranch.operators.join.sources.tree_rows import TreeRows
 from anabranch.operators.join.station_join import Choose, StationJoin
-from anabranch.operators.join.tree_rows import TreeRows
 from anabranch.operators.join.window_join import WindowJoin
 from anabranch.operators.operator import Operator
 from anabranch.operators.passing_rows import PassingRows

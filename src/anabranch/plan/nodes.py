@@ -5,7 +5,7 @@ line in each of two tables, without a change to the others:
 
 - `operators.kept_states.KEEPS`: which states it keeps, and their horizon;
 - `operators.plan_operator.OPERATORS`, if it is a root: the operator that evaluates it. For a join that finds
-  its rows in another way a row source will do (`SOURCES` there, `operators.join.row_source`).
+  its rows in another way a row source will do (`SOURCES` there, `operators.join.sources.row_source`).
 
 Results leave in the step in which they are found, unless a `WindowNode` takes them: those wait until they
 are final.

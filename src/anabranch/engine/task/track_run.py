@@ -26,7 +26,7 @@ from anabranch.exchange.partition_counts import partition_counts
 from anabranch.operators.group.joined_results import as_stream
 from anabranch.operators.group.window_grouping import WindowGrouping
 from anabranch.operators.join.edge_sample import sample_edge
-from anabranch.operators.join.row_source import SiteRows
+from anabranch.operators.join.sources.row_source import SiteRows
 from anabranch.operators.join.state_rebuild import StateRebuild
 from anabranch.operators.join.station_join import StationJoin
 from anabranch.operators.join.window_join import WindowJoin

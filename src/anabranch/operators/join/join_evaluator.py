@@ -17,7 +17,7 @@ from anabranch.exchange.partition_counts import partition_counts
 from anabranch.operators.join.match import match
 from anabranch.operators.join.pair_bytes import Pairs, cut_pairs
 from anabranch.operators.join.pair_rows import as_rows, columns_of, filtered_rows
-from anabranch.operators.join.row_source import Meeting, RowSource
+from anabranch.operators.join.sources.row_source import Meeting, RowSource
 from anabranch.operators.join.theta_join import theta_match
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import QuotaExceeded, WorkMemory

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from anabranch.operators.join.ending_rows import read_by_nobody
 from anabranch.operators.join.join_evaluator import JoinEvaluator
-from anabranch.operators.join.row_source import Meeting, Way
+from anabranch.operators.join.sources.ending_rows import read_by_nobody
+from anabranch.operators.join.sources.row_source import Meeting, Way
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import WorkMemory
 from anabranch.plan.local_plan import LocalPlan

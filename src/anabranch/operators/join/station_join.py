@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.exchange.address import PARTITIONS
-from anabranch.operators.join.arrived_rows import ArrivedRows
 from anabranch.operators.join.join_evaluator import JoinEvaluator
 from anabranch.operators.join.join_results import JoinResults
+from anabranch.operators.join.sources.arrived_rows import ArrivedRows
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import WorkMemory

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from anabranch.operators.join.join_evaluator import JoinEvaluator
 from anabranch.operators.join.join_results import JoinResults
-from anabranch.operators.join.row_source import RowSource
+from anabranch.operators.join.sources.row_source import RowSource
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.work_memory import WorkMemory
 from anabranch.plan.local_plan import LocalPlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from anabranch.operators.join.join_evaluator import JoinEvaluator
-from anabranch.operators.join.row_source import SiteRows, Way, symmetric
+from anabranch.operators.join.sources.row_source import SiteRows, Way, symmetric
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.plan.nodes import JoinNode, Operand
 

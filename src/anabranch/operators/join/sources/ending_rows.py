@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from anabranch.operators.join.ending_chains import crossing_ways
 from anabranch.operators.join.join_evaluator import JoinEvaluator
-from anabranch.operators.join.row_source import Meeting, SiteRows, Way, symmetric
+from anabranch.operators.join.sources.ending_chains import crossing_ways
+from anabranch.operators.join.sources.row_source import Meeting, SiteRows, Way, symmetric
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.plan.nodes import JoinNode, LeafNode, Operand
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from anabranch.operators.join.join_evaluator import JoinEvaluator
 from anabranch.operators.join.pair_rows import as_rows
-from anabranch.operators.join.row_source import Meeting, OperandRows, Way
+from anabranch.operators.join.sources.row_source import Meeting, OperandRows, Way
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.plan.nodes import JoinNode, Operand, ProbeNode
 

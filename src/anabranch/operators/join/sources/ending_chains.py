@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from anabranch.operators.join.chain_rows import ChainRows
 from anabranch.operators.join.join_evaluator import JoinEvaluator
-from anabranch.operators.join.row_source import OperandRows, SiteRows, Way
+from anabranch.operators.join.sources.chain_rows import ChainRows
+from anabranch.operators.join.sources.row_source import OperandRows, SiteRows, Way
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.plan.nodes import Crossing, JoinNode, LeafNode, Operand, ProbeNode
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from anabranch.exchange.address import PARTITIONS
 from anabranch.operators.join.join_evaluator import JoinEvaluator
-from anabranch.operators.join.row_source import Meeting, Way, symmetric
+from anabranch.operators.join.sources.row_source import Meeting, Way, symmetric
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.plan.nodes import JoinNode, Operand
