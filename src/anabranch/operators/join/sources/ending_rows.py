@@ -53,12 +53,12 @@ class EndingRows:
 
     def _crossing(self, node: JoinNode) -> Iterator[Meeting]:
         """New rows of one side with old ones of the other, where new rows are kept."""
-        for side, _, other in _fresh_sides(node):
+        for side, state, other in _fresh_sides(node):
             made, is_left = self._made.get(other.state, []), side is node.left
             for new in self._fresh.new(side):
                 yield Meeting(new, (*self.kept(other), *made), new_is_left=is_left)
             for new in made:
-                yield Meeting(new, self._fresh.kept(side), new_is_left=not is_left)
+                yield Meeting(new, self._rows.held.get(state, ()), new_is_left=not is_left)
 
 
 class FreshRows:
