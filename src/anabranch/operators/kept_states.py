@@ -106,49 +106,59 @@ class GroupedResults:
         return emitted.get(self.query, KEEP_ALL)
 
 
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """The query that reads what nodes keep."""
+
+    query: str
+    refs: tuple[WindowRef, ...]
+    positions: Mapping[str, int]
+    """By reference."""
+    windows_us: Mapping[str, int]
+
+    @classmethod
+    def of(cls, query: Query) -> Reader:
+        return cls(
+            query.name,
+            tuple(
+                WindowRef(r.stream, None if r.window_us >= UNBOUNDED_US else r.window_us) for r in query.refs
+            ),
+            {r.alias: i for i, r in enumerate(query.refs)},
+            {r.alias: r.window_us for r in query.refs},
+        )
+
+
 def kept_states(plan: LocalPlan) -> Iterator[KeptState]:
     """The states that a plan reads again in later steps."""
+    reader = Reader.of(plan.query)
     for node in plan.keeping():
-        yield from KEEPS[type(node)](node, plan.query)
+        yield from KEEPS[type(node)](node, reader)
 
 
-def _stream(node: LeafNode, query: Query) -> Iterator[KeptState]:
-    (position,) = _positions(node.aliases, query)
-    yield JoinedLeaf(node.state, _shortest(node.aliases, query), LeafUse(_refs(query), position))
+def _stream(node: LeafNode, reader: Reader) -> Iterator[KeptState]:
+    (alias,) = node.aliases
+    yield JoinedLeaf(node.state, reader.windows_us[alias], LeafUse(reader.refs, reader.positions[alias]))
 
 
-def _joined(node: JoinNode | StationRows, query: Query) -> Iterator[KeptState]:
-    inside = frozenset(_positions(node.aliases, query))
+def _joined(node: JoinNode | StationRows, reader: Reader) -> Iterator[KeptState]:
+    shortest = min(reader.windows_us[alias] for alias in node.aliases)
+    inside = frozenset(reader.positions[alias] for alias in node.aliases)
     for state in node.states:
-        yield JoinedRows(state, _shortest(node.aliases, query), _refs(query), inside)
+        yield JoinedRows(state, shortest, reader.refs, inside)
 
 
-def _window(node: WindowNode, query: Query) -> Iterator[KeptState]:
+def _window(node: WindowNode, reader: Reader) -> Iterator[KeptState]:
     if node.joined:
-        yield GroupedResults(node.state, node.window_us, query.name)
+        yield GroupedResults(node.state, node.window_us, reader.query)
     else:
         by_count = node.rows is not None
-        yield WindowRows(node.state, node.window_us, query.name, node.newest, by_count)
+        yield WindowRows(node.state, node.window_us, reader.query, node.newest, by_count)
 
 
-KEEPS: Mapping[type, Callable[[Any, Query], Iterator[KeptState]]] = {
+KEEPS: Mapping[type, Callable[[Any, Reader], Iterator[KeptState]]] = {
     LeafNode: _stream,
     JoinNode: _joined,
     StationRows: _joined,
     WindowNode: _window,
 }
 """By type of node, what it keeps."""
-
-
-def _refs(query: Query) -> tuple[WindowRef, ...]:
-    return tuple(
-        WindowRef(r.stream, None if r.window_us >= UNBOUNDED_US else r.window_us) for r in query.refs
-    )
-
-
-def _positions(aliases: tuple[str, ...], query: Query) -> list[int]:
-    return [i for i, ref in enumerate(query.refs) if ref.alias in aliases]
-
-
-def _shortest(aliases: tuple[str, ...], query: Query) -> int:
-    return min(ref.window_us for ref in query.refs if ref.alias in aliases)
