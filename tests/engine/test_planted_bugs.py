@@ -14,8 +14,10 @@ import pytest
 from anabranch.engine.event_time import NEVER_LATE
 from anabranch.engine.step import batch_loop, retention
 from anabranch.engine.task import arrivals, slot_task
-from anabranch.operators.join import theta_join, window_join
+from anabranch.operators.join import theta_join
 from anabranch.operators.join.match import Side, match
+from anabranch.operators.join.sources import tree_rows
+from anabranch.operators.join.sources.row_source import Meeting, OperandRows
 from anabranch.operators.rows import row_set as rows
 from anabranch.plan import local_plan
 from tests.support import oracle_check
@@ -143,14 +145,12 @@ def compaction_drops_a_block() -> Iterator[None]:
 
 @contextmanager
 def new_rows_do_not_meet_new_rows_of_the_other_side() -> Iterator[None]:
-    real = window_join.WindowJoin._matched
+    def with_kept_rows_only(node: Any, rows: OperandRows) -> Iterator[Meeting]:
+        for side, other in (node.sides, node.sides[::-1]):
+            for new in rows.new(side):
+                yield Meeting(new, rows.kept(other), new_is_left=side is node.left)
 
-    def matched(self: Any, node: Any, new: Any, old: Any, *, new_is_left: bool) -> Iterator[pa.RecordBatch]:
-        if old is self._new.get(getattr(node.right, "input", None)):
-            return
-        yield from real(self, node, new, old, new_is_left=new_is_left)
-
-    with mock.patch.object(window_join.WindowJoin, "_matched", matched):
+    with mock.patch.object(tree_rows, "symmetric", with_kept_rows_only):
         yield
 
 

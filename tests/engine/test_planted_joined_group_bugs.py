@@ -13,10 +13,10 @@ import pytest
 
 from anabranch.engine.step import finality
 from anabranch.engine.task.track_run import TrackRun
-from anabranch.operators import operator
+from anabranch.operators import kept_states, plan_operator
 from anabranch.operators.group import alive_results, window_aggregate, window_distinct
-from anabranch.operators.join.ending_join import EndingJoin
 from anabranch.plan import inputs as layout
+from anabranch.plan.nodes import JoinNode
 from tests.support.planted import assert_caught_by_seeds
 from tests.support.restless_groups import check_restless_groups
 
@@ -42,8 +42,8 @@ def a_result_outlives_its_deadline_when_it_is_compared() -> Planted:
 
 
 def results_are_forgotten_one_unit_early() -> Planted:
-    real = operator.GroupedResults.horizon
-    return mock.patch.object(operator.GroupedResults, "horizon", lambda *given: real(*given) + 1)
+    real = kept_states.GroupedResults.horizon
+    return mock.patch.object(kept_states.GroupedResults, "horizon", lambda *given: real(*given) + 1)
 
 
 def only_the_first_stream_makes_results_final() -> Planted:
@@ -51,7 +51,16 @@ def only_the_first_stream_makes_results_final() -> Planted:
 
 
 def a_track_that_ends_keeps_its_results_for_itself() -> Planted:
-    return mock.patch.object(EndingJoin, "_keep_results", return_value=None)
+    real = plan_operator.OPERATORS[JoinNode]
+
+    def forgetful(plan: Any, given: Any) -> Any:
+        join: Any = real(plan, given)
+        if given.role is plan_operator.Role.ENDS:
+            run = join.run
+            join.run = lambda: (run(), join.kept.pop(plan.window.state, None))
+        return join
+
+    return mock.patch.dict(plan_operator.OPERATORS, {JoinNode: forgetful})
 
 
 def tracks_that_end_answer_too() -> Planted:

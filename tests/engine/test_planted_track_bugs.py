@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,9 @@ from anabranch.engine.step import settled_tracks, task_plan
 from anabranch.engine.task import arrivals, site_work, slot_task, track_run
 from anabranch.exchange.partition_set import NOTHING
 from anabranch.exchange.slot_map import SlotMap
-from anabranch.operators.join import ending_join, window_join
+from anabranch.operators.join.sources import ending_chains, ending_rows
+from anabranch.operators.join.sources.chain_rows import ChainRows
+from anabranch.operators.join.sources.row_source import SiteRows
 from anabranch.plan.inputs import TIME
 from tests.support.planted import assert_caught_by_seeds
 from tests.support.restless_session import check_restless_session
@@ -29,33 +31,35 @@ Planted = AbstractContextManager[Any]
 
 def new_rows_are_taken_for_old() -> Planted:
     """The track that ends makes results of new rows with new rows, as the newer one does."""
-    matched = window_join.WindowJoin._matched
-    return mock.patch.object(ending_join.EndingJoin, "_matched", matched)
+    return mock.patch.object(ending_rows, "with_an_old_row", lambda meeting: meeting)
 
 
 def two_new_rows_never_meet_an_old_one_above() -> Planted:
-    return mock.patch.object(ending_join.CrossingProbe, "rows", return_value=())
+    return mock.patch.object(ending_rows, "crossing_ways", return_value=())
 
 
 def new_rows_kept_for_crossings_are_forgotten() -> Planted:
-    return mock.patch.object(ending_join.FreshJoin, "_kept", return_value=())
+    return mock.patch.object(ending_rows.FreshRows, "kept", return_value=())
 
 
 def new_rows_of_both_sides_cross() -> Planted:
     """A crossing of new rows with all rows of the other side, not only the old ones."""
-    return mock.patch.object(ending_join.CrossingProbe, "_kept", window_join.WindowJoin._kept)
+    return mock.patch.object(
+        ending_chains.CrossingRows, "kept", lambda crossing, node: crossing.rows.kept(node)
+    )
 
 
 def two_new_rows_of_a_batch_cross_from_both() -> Planted:
     """A row of this batch meets another of this batch from either of them."""
 
-    def found(self: Any, probe: Any) -> Iterator[pa.Table]:
-        self._rank, self._first = dict.fromkeys(probe.aliases, 1), 0
-        self._tops = {id(chain) for chain in probe.chains}
-        for chain in probe.chains:
-            yield from self._joined(chain)
+    class FromBoth(ChainRows):
+        def later(self, probe: Any, first: int) -> Any:
+            return probe.aliases
 
-    return mock.patch.object(ending_join.CrossingProbe, "_found", found)
+    chains = lambda evaluator, rows: (  # noqa: E731
+        (FromBoth if isinstance(rows, ending_chains.CrossingRows) else ChainRows)(evaluator, rows)
+    )
+    return mock.patch.object(ending_chains, "ChainRows", chains)
 
 
 def a_track_settles_although_others_that_began_with_it_end() -> Planted:
@@ -152,9 +156,7 @@ def compaction_crosses_the_barrier() -> Planted:
 
 
 def a_track_that_ends_forgets_its_earlier_states() -> Planted:
-    return mock.patch.object(
-        window_join.WindowJoin, "_kept", lambda self, node: iter(self._old.get(node.state, ()))
-    )
+    return mock.patch.object(SiteRows, "kept", lambda rows, node: rows.held.get(node.state, ()))
 
 
 def a_track_ends_at_a_site_that_is_gone() -> Planted:

@@ -1,4 +1,4 @@
-"""Queries with the same fragment have one state and evaluate it once, whatever their plans and sites become."""
+"""Queries with the same fragment have one state and evaluate it once, whatever their plans become."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from tests.support.restless import RestlessDecider
 KEYS = range(4)
 AB = "a [RANGE 2 SECONDS], b [RANGE 1 SECONDS]"
 TEXTS = {
-    "abc": f"SELECT a.id AS a, b.id AS b, c.id AS c FROM {AB}, c [RANGE 3 SECONDS] WHERE a.k = b.k AND b.k = c.k",
+    "abc": (
+        f"SELECT a.id AS a, b.id AS b, c.id AS c FROM {AB}, c [RANGE 3 SECONDS] WHERE a.k = b.k AND b.k = c.k"
+    ),
     "abd": (
         f"SELECT b.x AS x, d.id AS d FROM {AB}, d [RANGE 1 SECONDS] "
         "WHERE a.k = b.k AND a.k = d.k AND a.x < d.x"

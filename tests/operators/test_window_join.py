@@ -8,7 +8,9 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
-from anabranch.operators.join import window_join
+from anabranch.operators.join import join_evaluator
+from anabranch.operators.join.sources.row_source import SiteRows
+from anabranch.operators.join.sources.tree_rows import TreeRows
 from anabranch.operators.join.window_join import WindowJoin
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import QuotaExceeded
@@ -23,7 +25,7 @@ EQUI = "a.k = b.k"
 
 @pytest.fixture(params=[1, 3, 1 << 20], ids=lambda rows: f"flush={rows}")
 def flushed(request: pytest.FixtureRequest) -> Iterator[None]:
-    with mock.patch.object(window_join, "FLUSH_ROWS", request.param):
+    with mock.patch.object(join_evaluator, "FLUSH_ROWS", request.param):
         yield
 
 
@@ -42,10 +44,14 @@ def run(
 ) -> tuple[list[pa.Table], WindowJoin]:
     leaves = {n.aliases[0]: n for n in plan.nodes() if isinstance(n, LeafNode)}
     results: list[pa.Table] = []
+    rows = SiteRows(
+        {leaves[a].input: leaf_rows(leaves[a], t) for a, t in new.items()},
+        {leaves[a].state: [leaf_rows(leaves[a], t)] for a, t in (old or {}).items()},
+    )
     join = WindowJoin(
         plan,
-        new={leaves[a].input: leaf_rows(leaves[a], t) for a, t in new.items()},
-        old={leaves[a].state: [leaf_rows(leaves[a], t)] for a, t in (old or {}).items()},
+        plan.root,
+        lambda evaluator: TreeRows(evaluator, rows),
         emit=results.append,
         quota=quota,
     )

@@ -22,7 +22,7 @@ from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.sinks.memory_sink import MemorySink
 from anabranch.engine.task import site_groups
 from anabranch.operators import work_memory
-from anabranch.operators.join import theta_join, window_join
+from anabranch.operators.join import join_evaluator, theta_join
 from anabranch.operators.join.band import band_match
 from anabranch.operators.join.match import match
 from anabranch.plan.graph import JoinGraph
@@ -107,9 +107,9 @@ def small_pieces(case: Case) -> Iterator[None]:
         mock.patch.object(work_memory, "MOST_PIECE", spilled_bytes),
         mock.patch.object(work_memory, "LEAST_FLUSH", spilled_bytes),
         mock.patch.object(work_memory, "MOST_FLUSH", min(spilled_bytes, work_memory.MOST_FLUSH)),
-        mock.patch.object(window_join, "match", partial(match, chunk=case.chunk_pairs)),
+        mock.patch.object(join_evaluator, "match", partial(match, chunk=case.chunk_pairs)),
         mock.patch.object(theta_join, "band_match", partial(band_match, chunk=case.chunk_pairs)),
-        mock.patch.object(window_join, "FLUSH_ROWS", case.flush_rows),
+        mock.patch.object(join_evaluator, "FLUSH_ROWS", case.flush_rows),
         mock.patch.object(compaction, "FAN_IN", case.fan_in),
         mock.patch.object(site_groups, "TOGETHER_ROWS", case.together_rows),
         mock.patch.object(catalog, "default_plan", partial(_plan_of, case.plan_seed)),

@@ -7,8 +7,8 @@ the largest input is never copied. Rows belong to the partition of their hash wh
 their tags (`router.with_home`), and the site of the origin stores them there.
 
 A result is found by one of its rows, the new one of the lowest rank in its query
-(`operators.join.split_probe`), at the site where this is an origin: once, and with every other new row at
-hand.
+(`operators.join.sources.chain_rows`), at the site where this is an origin: once, and with every other new
+row at hand.
 """
 
 from __future__ import annotations

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-Spill = Callable[[str, pa.RecordBatch], pa.RecordBatch]
+from anabranch.plan.state_id import StateId
+
+Spill = Callable[[StateId, pa.RecordBatch], pa.RecordBatch]
 """Writes rows of a state to a file and gives them back as they lie there."""
 MEBIBYTE = 1 << 20
 PIECE_SHARE = 16
@@ -105,7 +107,7 @@ class WorkMemory:
                 self._budget,
             )
 
-    def placed(self, state: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def placed(self, state: StateId, rows: pa.RecordBatch) -> pa.RecordBatch:
         """A full piece in its file, or as it is where there is none."""
         if self._spill is None:
             return rows

@@ -93,6 +93,10 @@ class WindowNode:
             return self.rows - 1
         return 1 if self.distinct else None
 
+    def last_instant(self, newest: int) -> int:
+        """The last time of results, with rows up to `newest`: that time, or the end of its window."""
+        return newest if self.grouped is None else int(self.grouped.last_instant(newest))
+
 
 def aggregate_column(index: int) -> str:
     """Logical column of aggregate `index`.

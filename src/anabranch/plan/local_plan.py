@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -47,15 +47,16 @@ class LocalPlan:
     @property
     def has_tracks(self) -> bool:
         """Whether sites may run other join orders; rows at stations choose their own."""
-        return not isinstance(self.root, LeafNode | StationsNode)
+        return self.root.has_tracks
 
     def nodes(self) -> list[Operand]:
         """All nodes with a state, children before parents, and the root of a tree."""
-        if isinstance(self.root, StationsNode):
-            return list(self.root.rows())
-        if isinstance(self.root, ProbeNode):
-            return [node for node in _walk(self.root.chains[0]) if isinstance(node, LeafNode)]
-        return list(_walk(self.root))
+        return list(self.root.nodes())
+
+    def keeping(self) -> list[Operand | WindowNode]:
+        """All nodes whose rows are kept: rows of the root are results, or what groups them keeps them."""
+        window = [] if self.window is None else [self.window]
+        return [*window, *(node for node in self.root.nodes() if node is not self.root)]
 
 
 def compile_plan(
@@ -94,13 +95,6 @@ class _Track:
     until: int | None = None
     by_probing: bool = True
     in_chain: bool = False
-
-
-def _walk(node: Operand) -> Iterable[Operand]:
-    if isinstance(node, JoinNode):
-        yield from _walk(node.left)
-        yield from _walk(node.right)
-    yield node
 
 
 def _compile_root(layout: Layout, routed: RoutedQuery, plan: Plan, track: _Track) -> LocalNode | ProbeNode:

@@ -1,4 +1,14 @@
-"""Nodes of a plan: what each keeps, and how its rows are named.
+"""Nodes of a plan, a small graph: whose rows each reads, what it keeps, and how its rows are named.
+
+A further node (an outer join, a derived stream, stations with a router of their own) is a class here and a
+line in each of two tables, without a change to the others:
+
+- `operators.kept_states.KEEPS`: which states it keeps, and their horizon;
+- `operators.plan_operator.OPERATORS`, if it is a root: the operator that evaluates it. For a join that finds
+  its rows in another way a row source will do (`SOURCES` there, `operators.join.sources.row_source`).
+
+Results leave in the step in which they are found, unless a `WindowNode` takes them: those wait until they
+are final.
 
 Logical column names inside one query: `k<c>` is the hash of key class c, `key<c>` its full value
 where 64 bits cannot hold it, `<alias>.<i>` is a field of a reference. `names` maps them to the
@@ -9,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from anabranch.plan.inputs import DEADLINE, MAX_TIME, TIME
 from anabranch.plan.join_tree import Edge
@@ -28,6 +39,11 @@ class LeafNode:
     max_time: str = TIME
     deadline: str = TIME
     """Column that, with `window_us` added, is the row's deadline."""
+    has_tracks: ClassVar[bool] = False
+
+    def nodes(self) -> Iterator[Operand]:
+        """The nodes with a state in the graph below and here, children before parents."""
+        yield self
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +83,7 @@ class JoinNode:
     window_us: int = 0
     max_time: str = MAX_TIME
     deadline: str = DEADLINE
+    has_tracks: ClassVar[bool] = True
 
     @property
     def sides(self) -> tuple[Operand, Operand]:
@@ -76,6 +93,11 @@ class JoinNode:
     def states(self) -> tuple[StateId, ...]:
         """All that it keeps."""
         return tuple(state for state in (self.state, self.earlier, self.fresh) if state)
+
+    def nodes(self) -> Iterator[Operand]:
+        yield from self.left.nodes()
+        yield from self.right.nodes()
+        yield self
 
     def index_of(self, side: Operand) -> tuple[str, ...]:
         """Physical columns of `side` that make up the join hash; () when it is the routing hash."""
@@ -104,6 +126,9 @@ class StationRows:
     def states(self) -> tuple[StateId, ...]:
         return (self.state,)
 
+    def nodes(self) -> Iterator[Operand]:
+        yield self
+
 
 LocalNode = LeafNode | JoinNode
 """A node of a join tree."""
@@ -119,6 +144,11 @@ class ProbeNode:
 
     aliases: tuple[str, ...]
     chains: tuple[JoinNode, ...]
+    has_tracks: ClassVar[bool] = True
+
+    def nodes(self) -> Iterator[Operand]:
+        """Only those of references: what chains find on their way is not kept."""
+        yield from (node for node in self.chains[0].nodes() if isinstance(node, LeafNode))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +189,7 @@ class StationsNode:
     """By references of a joined row: what it may become at a further station."""
     alternatives: Mapping[str, tuple[LeafNode, ...]]
     """By reference: its rows at each station where they may arrive first."""
+    has_tracks: ClassVar[bool] = False
 
     def choices(self) -> Iterator[tuple[StoredNode, ...]]:
         """Of each set of references whose rows have a choice: what they become at each of the stations."""
@@ -169,3 +200,6 @@ class StationsNode:
         """Everything that is kept. References that share a state have windows of their own."""
         kept = {(node.state, node.aliases): node for s in self.stations for node in (*s.left, *s.right)}
         yield from kept.values()
+
+    def nodes(self) -> Iterator[Operand]:
+        return self.rows()

@@ -9,8 +9,8 @@ import pytest
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.step.shipments import Shipment
 from anabranch.engine.step.step_outcome import blocks_after, elapsed_s, renamed
-from anabranch.plan.state_id import StateId
 from anabranch.exchange.partition_set import PartitionSet
+from anabranch.plan.state_id import StateId
 from anabranch.state import BlockMeta, StreamState
 
 BLOCK = BlockMeta("old", "s", 0, 0, 0, 5, 10, "", 0, 0, 0, ((1, 2), (7, 3)))

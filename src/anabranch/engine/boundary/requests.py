@@ -130,8 +130,8 @@ class Migrations:
             )
         if self.strategy == Strategy.PARALLEL_TRACK and self.query in joins.by_moving:
             raise ConfigError(
-                f"{self.query!r} has joins in common with other queries, which keep their rows once for all: use "
-                "strategy 'moving_state'"
+                f"{self.query!r} has joins in common with other queries, whose rows are kept once for all: "
+                "use strategy 'moving_state'"
             )
         if unknown := [site for site in self.sites if not 0 <= site < sites]:
             raise ConfigError(f"there is no site {unknown[0]}: choose from 0 to {sites - 1}")

@@ -125,6 +125,4 @@ def _streams(plan: LocalPlan) -> set[str]:
 def _last_instant(plan: LocalPlan, newest: Mapping[str, int | None]) -> int | None:
     """The time up to which results of a plan may lie: the newest of its streams, or the end of its window."""
     last = max((t for s in _streams(plan) if (t := newest.get(s)) is not None), default=None)
-    if last is None or plan.window is None or plan.window.grouped is None:
-        return last
-    return int(plan.window.grouped.last_instant(last))
+    return last if last is None or plan.window is None else plan.window.last_instant(last)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from anabranch.operators.operator import KeptState, joined_rows, kept_states
+from anabranch.operators.kept_states import KeptState, joined_rows, kept_states
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.logical import UNBOUNDED_US
 from anabranch.plan.shared_states import SharedStates
@@ -17,7 +17,7 @@ BUCKETS_PER_WINDOW = 4
 """Blocks are merged inside a quarter of the window, so that expired rows linger no longer than that."""
 
 
-def states_of(plans: Iterable[LocalPlan]) -> set[str]:
+def states_of(plans: Iterable[LocalPlan]) -> set[StateId]:
     """States that the plans read again in later batches."""
     return {kept.state for plan in plans for kept in kept_states(plan)}
 
@@ -47,7 +47,7 @@ class KeptStates:
         """
         numbers: dict[KeptState, int] = {}
         ways: dict[str, list[int]] = {}
-        for kept in _all_uses(plans, shared):
+        for kept in _all_uses(plans, shared or SharedStates()):
             number = numbers.setdefault(replace(kept, state=""), len(numbers))  # type: ignore[type-var]
             mine = ways.setdefault(kept.state, [])
             if number not in mine:
@@ -61,17 +61,17 @@ class KeptStates:
         return cls(uses, {state: tuple(mine) for state, mine in ways.items()}, buckets)
 
 
-def _all_uses(plans: Sequence[LocalPlan], shared: SharedStates | None) -> Iterator[KeptState]:
+def _all_uses(plans: Sequence[LocalPlan], shared: SharedStates) -> Iterator[KeptState]:
     """How plans read their states, and how other queries of theirs could."""
     common: dict[StateId, None] = {}
     for plan in plans:
         for kept in kept_states(plan):
             yield kept
-            if shared is not None and kept.state in shared.readers:
-                common[StateId(kept.state)] = None
-    running = {plan.query.name: plan.query for plan in plans}
+            if kept.state in shared.readers:
+                common[kept.state] = None
+    running = {plan.query.name: plan.query for plan in plans} if common else {}
     for state in common:
-        for reader in shared.readers[state] if shared is not None else ():
+        for reader in shared.readers[state]:
             if reader.query in running:
                 yield joined_rows(state, running[reader.query], reader.aliases)
 

@@ -23,6 +23,7 @@ from anabranch.engine.task.open_blocks import OpenBlock
 from anabranch.engine.task.site_work import TrackWork
 from anabranch.exchange.partition_set import NOTHING, PartitionSet
 from anabranch.operators.rows.row_set import rows_in
+from anabranch.plan.state_id import StateId
 from anabranch.state.block import BlockMeta
 from anabranch.state.compaction import merge_group_of
 
@@ -41,7 +42,7 @@ class Shipment:
 
     source: int
     target: int
-    state: str
+    state: StateId
     blocks: Mapping[str, PartitionSet]
     batches: tuple[int, int]
 
@@ -80,7 +81,7 @@ def plan_shipments(
     for transfer in transfers:
         readers = [w for w in work.get(transfer.target, ()) if w.until is None]
         states = [states_of([w.plan]) for w in readers]
-        groups: dict[tuple[str, tuple[int, ...]], list[tuple[BlockMeta, PartitionSet]]] = {}
+        groups: dict[tuple[StateId, tuple[int, ...]], list[tuple[BlockMeta, PartitionSet]]] = {}
         for block in blocks:
             wanted = NOTHING
             for reader, its in zip(readers, states, strict=True):

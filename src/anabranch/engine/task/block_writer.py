@@ -37,7 +37,7 @@ class BlockWriter:
 
     def write(
         self,
-        state: str,
+        state: StateId,
         rows: pa.RecordBatch,
         time_column: str,
         batches: tuple[int, int] | None = None,
@@ -60,7 +60,7 @@ class BlockWriter:
         return write_block(
             self._storage,
             rows,
-            state=StateId(state),
+            state=state,
             stamp=self._stamp,
             batch=first,
             last_batch=last,
@@ -73,14 +73,14 @@ class BlockWriter:
             folder=folder,
         )
 
-    def write_made(self, kept: Mapping[str, list[pa.RecordBatch]]) -> list[BlockMeta]:
+    def write_made(self, kept: Mapping[StateId, list[pa.RecordBatch]]) -> list[BlockMeta]:
         """Write rows that joins have made, one block for each state."""
         return [
             self.write(state, RowSet.merged(batches, MAX_TIME).batch, MAX_TIME)
             for state, batches in kept.items()
         ]
 
-    def spill(self, state: str, rows: pa.RecordBatch) -> tuple[BlockMeta, pa.RecordBatch]:
+    def spill(self, state: StateId, rows: pa.RecordBatch) -> tuple[BlockMeta, pa.RecordBatch]:
         """Write rows of a join, and read them from their file from now on."""
         block = self.write(state, rows, MAX_TIME)
         return block, map_block(self._storage, block, checked=True)

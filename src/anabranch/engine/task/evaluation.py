@@ -31,6 +31,7 @@ from anabranch.operators.rows.row_set import RowSet, int64s
 from anabranch.operators.work_memory import QuotaExceeded, piece_bytes
 from anabranch.plan.inputs import HASH
 from anabranch.plan.local_plan import compile_plan
+from anabranch.plan.state_id import StateId
 from anabranch.plan.tree import probe_from
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 TakeOver = Callable[[SiteReport], float]
 """Copies what has moved to a site; returns the seconds that are not the site's."""
-Blocks = Mapping[str, list[OpenBlock]]
+Blocks = Mapping[StateId, list[OpenBlock]]
 
 
 class Evaluation:
@@ -73,8 +74,8 @@ class Evaluation:
         self._writers = {name: writer_of(task, p.query, slot, unique) for name, p in plans.items()}
         self._passing = {name for name, plan in plans.items() if not states_of([plan])}
         """Queries without state."""
-        self._kept: dict[str, list[pa.RecordBatch]] = {}
-        self.sent: dict[str, list[pa.RecordBatch]] = {}
+        self._kept: dict[StateId, list[pa.RecordBatch]] = {}
+        self.sent: dict[StateId, list[pa.RecordBatch]] = {}
         """Rows that go on to other stations, by the state that will keep them."""
         self._kept_bytes = 0
         """Of rows that tracks have made and that are in no file yet."""
@@ -87,7 +88,7 @@ class Evaluation:
         old: Blocks,
         take_over: TakeOver,
         split: Mapping[int, SplitRows] | None = None,
-    ) -> dict[str, list[pa.RecordBatch]]:
+    ) -> dict[StateId, list[pa.RecordBatch]]:
         """Run every track of every site, and the hot keys; returns the new rows of intermediate states."""
         held = {state: blocks for state, blocks in old.items() if not blocks[0].meta.state.is_waiting}
         self._arrived = {source: partition_counts(int64s(r.batch, HASH)) for source, r in new.items()}

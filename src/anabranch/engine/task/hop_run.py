@@ -25,6 +25,7 @@ from anabranch.operators.rows.row_set import RowSet, concat_rows
 from anabranch.operators.work_memory import QuotaExceeded
 from anabranch.plan.inputs import HASH, MAX_TIME
 from anabranch.plan.nodes import StationsNode
+from anabranch.plan.state_id import StateId
 from anabranch.state.block import unique_part
 
 if TYPE_CHECKING:
@@ -52,9 +53,9 @@ class _HopRun:
         self._site_of = task.partition_map.as_array()
         self._files = BlockWriter(task.storage, stamp=task.stamp, slot=slot, unique=unique)
         self._writers: dict[str, ResultWriter | SplitWriter] = {}
-        self._sent: dict[str, list[pa.RecordBatch]] = {}
+        self._sent: dict[StateId, list[pa.RecordBatch]] = {}
 
-    def run(self, arrived: dict[str, list[pa.RecordBatch]]) -> Iterator[Parcel]:
+    def run(self, arrived: dict[StateId, list[pa.RecordBatch]]) -> Iterator[Parcel]:
         phases = PhaseTimes(self.report.seconds)
         new = {state: RowSet.sorted(concat_rows(batches), MAX_TIME) for state, batches in arrived.items()}
         if new:
@@ -74,13 +75,13 @@ class _HopRun:
         for report in (*self._before, self.report):
             yield report_parcel(self.report.slot, report)
 
-    def _open(self) -> dict[str, list[OpenBlock]]:
+    def _open(self) -> dict[StateId, list[OpenBlock]]:
         """Blocks of earlier batches, and of earlier hops of this one."""
         fresh = (b for report in self._before for b in report.blocks if b.name not in report.rewritten)
         owned = np.isin(self._site_of, self._sites)
         return open_blocks(self.task.storage, (*self.task.blocks, *fresh), owned)
 
-    def _run_site(self, site: int, new: dict[str, RowSet], old: dict[str, list[OpenBlock]]) -> None:
+    def _run_site(self, site: int, new: dict[StateId, RowSet], old: dict[StateId, list[OpenBlock]]) -> None:
         mine = self._site_of == site
         rows = {state: found for state, r in new.items() if len(found := r.within(mine))}
         if not rows:
@@ -99,7 +100,11 @@ class _HopRun:
         self.report.sites.append(report)
 
     def _run_query(
-        self, work: TrackWork, rows: dict[str, RowSet], old: dict[str, list[OpenBlock]], report: SiteReport
+        self,
+        work: TrackWork,
+        rows: dict[StateId, RowSet],
+        old: dict[StateId, list[OpenBlock]],
+        report: SiteReport,
     ) -> Int64s:
         """Run a query's stations at a site; returns pairs by partition."""
         query = work.plan.query

@@ -16,9 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from anabranch.operators.group.held_bytes import held_bytes
-from anabranch.operators.operator import kept_states
+from anabranch.operators.kept_states import kept_states
 from anabranch.plan.aggregate import WindowNode
 from anabranch.plan.local_plan import LocalPlan
+from anabranch.plan.state_id import StateId
 from anabranch.state.block import BlockMeta
 
 MERGE_COPIES = 4
@@ -29,16 +30,16 @@ MERGE_COPIES = 4
 class MemoryPlan:
     """What the budget means for the states of a step; without a budget, nothing."""
 
-    joined: frozenset[str] = frozenset()
+    joined: frozenset[StateId] = frozenset()
     """States that joins read: new rows of spilled partitions wait to enter them."""
-    grouped: frozenset[str] = frozenset()
+    grouped: frozenset[StateId] = frozenset()
     """States that aggregates and DISTINCT alone read: partitions in memory are slices of them."""
     held: Mapping[str, int] = field(default_factory=dict)
     """By state, bytes per row that answering holds beside it."""
     budget: int | None = None
     """Bytes of a site."""
 
-    def most_to_merge(self, state: str) -> int | None:
+    def most_to_merge(self, state: StateId) -> int | None:
         """Bytes of a state to merge at a time. Joins go through every piece, so that theirs are larger."""
         if self.budget is None or state not in self.grouped:
             return self.budget

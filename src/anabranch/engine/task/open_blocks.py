@@ -13,6 +13,7 @@ from anabranch.errors import StateError
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_set import PartitionSet
 from anabranch.operators.rows.row_set import RowSet, rows_in
+from anabranch.plan.state_id import StateId
 from anabranch.state.block import BlockMeta, map_block
 from anabranch.state.paths import BLOCKS
 from anabranch.state.storage import Storage
@@ -56,7 +57,7 @@ _opened: dict[Storage, _Opened] = {}
 
 def open_blocks(
     storage: Storage, blocks: Sequence[BlockMeta], partitions: np.ndarray, *, sparing: bool = False
-) -> dict[str, list[OpenBlock]]:
+) -> dict[StateId, list[OpenBlock]]:
     """Blocks by state that have rows of some of the partitions; others that were open are forgotten.
 
     Parameters
@@ -73,7 +74,7 @@ def open_blocks(
     known = _opened_of(storage)
     known.retain({b.name for b in blocks})
     storage.need_local(f"{BLOCKS}/{b.name}" for b in blocks)
-    by_state: dict[str, list[OpenBlock]] = {}
+    by_state: dict[StateId, list[OpenBlock]] = {}
     for meta in blocks:
         block = known.blocks.get(meta.name)
         if block is None or block.meta.partitions != meta.partitions:

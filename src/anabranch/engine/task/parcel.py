@@ -18,6 +18,7 @@ from anabranch.engine.reports import SlotReport
 from anabranch.exchange.slot_map import SlotMap
 from anabranch.operators.rows.row_set import int64s
 from anabranch.plan.inputs import HASH
+from anabranch.plan.state_id import StateId
 
 MOST_BYTES = 64 << 20
 """Of a parcel, about: binary values of Spark end at 2 GiB."""
@@ -28,12 +29,12 @@ SCHEMA = pa.schema([("slot", pa.int32()), ("state", pa.string()), ("payload", pa
 @dataclass(frozen=True, slots=True)
 class Parcel:
     slot: int
-    state: str | None
+    state: StateId | None
     """What keeps the rows; None for a report."""
     payload: bytes
 
 
-def parcels_of(sent: Mapping[str, Sequence[pa.RecordBatch]], slot_map: SlotMap) -> Iterator[Parcel]:
+def parcels_of(sent: Mapping[StateId, Sequence[pa.RecordBatch]], slot_map: SlotMap) -> Iterator[Parcel]:
     """Rows by the slot that owns their partition."""
     for state, batches in sent.items():
         for batch in batches:
@@ -50,9 +51,9 @@ def report_parcel(slot: int, report: SlotReport) -> Parcel:
     return Parcel(slot, None, pickle.dumps(report))
 
 
-def opened(parcels: Iterable[Parcel]) -> tuple[dict[str, list[pa.RecordBatch]], list[SlotReport]]:
+def opened(parcels: Iterable[Parcel]) -> tuple[dict[StateId, list[pa.RecordBatch]], list[SlotReport]]:
     """Rows by state, and reports of earlier hops."""
-    rows: dict[str, list[pa.RecordBatch]] = {}
+    rows: dict[StateId, list[pa.RecordBatch]] = {}
     reports: list[SlotReport] = []
     for parcel in parcels:
         if parcel.state is None:

@@ -18,6 +18,7 @@ from anabranch.engine.task.site_groups import SiteGroup
 from anabranch.exchange.address import PARTITIONS
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.nodes import LeafNode
+from anabranch.plan.state_id import StateId
 
 
 class SiteShares:
@@ -38,13 +39,13 @@ class SiteShares:
         site_of: np.ndarray,
         sites: int,
         arrived: Mapping[int, Ints],
-        blocks: Mapping[str, Sequence[OpenBlock]],
+        blocks: Mapping[StateId, Sequence[OpenBlock]],
     ) -> None:
         self._site_of = site_of
         self._sites = sites
         self._arrived = arrived
         self._blocks = blocks
-        self._in_state: dict[str, Floats] = {}
+        self._in_state: dict[StateId, Floats] = {}
 
     def of(self, group: SiteGroup, report: SiteReport) -> list[SiteReport]:
         """The report of a group as one of each site."""
@@ -106,7 +107,7 @@ class SiteShares:
             for i, part in enumerate(share.tolist())
         ]
 
-    def _rows_in(self, state: str) -> Floats:
+    def _rows_in(self, state: StateId) -> Floats:
         if state not in self._in_state:
             counts = sum((block.rows_of for block in self._blocks.get(state, ())), np.zeros(PARTITIONS))
             self._in_state[state] = self._by_site(counts)

@@ -156,7 +156,9 @@ def is_over(
     )
 
 
-def without_unread(blocks: Sequence[BlockMeta], needed: Mapping[str, PartitionSet]) -> tuple[BlockMeta, ...]:
+def without_unread(
+    blocks: Sequence[BlockMeta], needed: Mapping[StateId, PartitionSet]
+) -> tuple[BlockMeta, ...]:
     """Blocks of intermediate states without the partitions on which no track keeps that state.
 
     What a migration or a move discards: were it left, a plan that takes the state up again would find
@@ -178,9 +180,9 @@ def without_unread(blocks: Sequence[BlockMeta], needed: Mapping[str, PartitionSe
     return tuple(kept)
 
 
-def needed_partitions(work: Mapping[int, Sequence[TrackWork]]) -> dict[str, PartitionSet]:
+def needed_partitions(work: Mapping[int, Sequence[TrackWork]]) -> dict[StateId, PartitionSet]:
     """By intermediate state the partitions on which some track keeps it."""
-    needed: dict[str, PartitionSet] = {}
+    needed: dict[StateId, PartitionSet] = {}
     for plan, items in _by_plan(chain.from_iterable(work.values())):
         for state in join_states(plan):
             kept_by = (item.partitions - _lacking(item, state) for item in items)
@@ -196,12 +198,12 @@ def _by_plan(work: Iterable[TrackWork]) -> list[tuple[LocalPlan, list[TrackWork]
     return list(found.values())
 
 
-def join_states(plan: LocalPlan) -> set[str]:
+def join_states(plan: LocalPlan) -> set[StateId]:
     """Intermediate states that a plan reads."""
     return {state for node in plan.nodes() if not isinstance(node, LeafNode) for state in node.states}
 
 
-def _lacking(work: TrackWork, state: str) -> PartitionSet:
+def _lacking(work: TrackWork, state: StateId) -> PartitionSet:
     return union(partitions for partitions, states in work.rebuilds if state in states)
 
 

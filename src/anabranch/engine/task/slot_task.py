@@ -51,6 +51,7 @@ from anabranch.operators.group.window_rows import Condense
 from anabranch.operators.rows.index_memory import INDEX_MEMORY
 from anabranch.operators.rows.row_set import RowSet, rows_in
 from anabranch.plan.inputs import MAX_TIME, TIME, Layout
+from anabranch.plan.state_id import StateId
 from anabranch.state.block import BlockMeta, unique_part
 from anabranch.state.stamp import Stamp
 from anabranch.state.storage import Storage
@@ -204,7 +205,7 @@ class _SlotRun:
         self._storage = task.storage
         self._blocks = BlockWriter(self._storage, stamp=task.stamp, slot=slot, unique=unique)
         self._phases = PhaseTimes(self.report.seconds)
-        self.sent: Mapping[str, Sequence[pa.RecordBatch]] = {}
+        self.sent: Mapping[StateId, Sequence[pa.RecordBatch]] = {}
         """Rows that go on to other stations."""
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> SlotReport:
@@ -246,7 +247,7 @@ class _SlotRun:
         return self.report
 
     def _admit(
-        self, new: dict[int, RowSet], old: Mapping[str, list[OpenBlock]]
+        self, new: dict[int, RowSet], old: Mapping[StateId, list[OpenBlock]]
     ) -> tuple[dict[int, RowSet], dict[int, pa.RecordBatch]]:
         """Rows that enter now, those that waited among them, and rows that wait for a later batch."""
         waiting = {b[0].meta.state.entered: b for b in old.values() if b[0].meta.state.is_waiting}
@@ -303,7 +304,7 @@ class _SlotRun:
     def _keep(
         self,
         new: Mapping[int, RowSet],
-        kept: Mapping[str, list[pa.RecordBatch]],
+        kept: Mapping[StateId, list[pa.RecordBatch]],
         split: Mapping[int, list[RowSet]],
     ) -> None:
         for source in new.keys() | split.keys():
@@ -316,12 +317,12 @@ class _SlotRun:
                 self.report.blocks.append(self._blocks.write(state, rows.batch, TIME))
         self.report.blocks += self._blocks.write_made(kept)
 
-    def _keep_owned(self, state: str, rows: pa.RecordBatch) -> None:
+    def _keep_owned(self, state: StateId, rows: pa.RecordBatch) -> None:
         """Keep rows of a stream; those that drain here are kept by their owner."""
         if (owned := rows_in(rows, self.owned)).num_rows:
             self.report.blocks.append(self._blocks.write(state, owned, TIME))
 
-    def _partitions_in(self, state: str) -> np.ndarray:
+    def _partitions_in(self, state: StateId) -> np.ndarray:
         """Partitions whose rows in a state are read here: those of a track that ends, where it ends."""
         mine = self.owned.copy()
         for site, work in self.task.work.items():
@@ -345,7 +346,7 @@ class _SlotRun:
 
     def _merge(
         self,
-        state: str,
+        state: StateId,
         blocks: Iterable[OpenBlock],
         partitions: np.ndarray,
         span: tuple[int, int],

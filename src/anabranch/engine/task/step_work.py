@@ -15,6 +15,7 @@ from anabranch.exchange.partition_set import PartitionSet
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.nodes import StationsNode
 from anabranch.plan.shared_states import SharedStates
+from anabranch.plan.state_id import StateId
 
 
 class StepWork:
@@ -53,7 +54,7 @@ class StepWork:
         return frozenset(self.kept.ways)
 
     @cached_property
-    def needed(self) -> Mapping[str, PartitionSet]:
+    def needed(self) -> Mapping[StateId, PartitionSet]:
         """By intermediate state the partitions on which some track keeps it."""
         return needed_partitions(self.by_site)
 

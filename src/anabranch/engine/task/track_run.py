@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,27 +25,20 @@ from anabranch.engine.task.staging import ResultWriter
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_counts import partition_counts
 from anabranch.exchange.partition_set import PartitionSet
-from anabranch.operators.group.aligned_windows import AlignedWindows
 from anabranch.operators.group.joined_results import as_stream
-from anabranch.operators.group.session_windows import SessionWindows
-from anabranch.operators.group.window_aggregate import WindowAggregate
-from anabranch.operators.group.window_distinct import WindowDistinct
 from anabranch.operators.group.window_grouping import WindowGrouping
-from anabranch.operators.group.window_intake import WindowIntake
 from anabranch.operators.join.edge_sample import sample_edge
-from anabranch.operators.join.ending_join import EndingJoin, EndingProbe
-from anabranch.operators.join.multiway_probe import MultiwayProbe
-from anabranch.operators.join.split_probe import SplitProbe
+from anabranch.operators.join.sources.row_source import SiteRows
 from anabranch.operators.join.state_rebuild import StateRebuild
 from anabranch.operators.join.station_join import StationJoin
 from anabranch.operators.join.window_join import WindowJoin
 from anabranch.operators.operator import Operator
+from anabranch.operators.plan_operator import Role, StepInput, grouping_of, operator_of
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import KeptTooMuch, WorkMemory
-from anabranch.plan.aggregate import WindowNode
 from anabranch.plan.inputs import HASH
 from anabranch.plan.local_plan import compile_plan
-from anabranch.plan.nodes import JoinNode, LeafNode, ProbeNode, StationRows, StationsNode
+from anabranch.plan.nodes import JoinNode, LeafNode, StationRows, StationsNode
 from anabranch.plan.state_id import StateId
 from anabranch.plan.tree import default_probe
 from anabranch.state.block import BlockMeta
@@ -53,17 +46,8 @@ from anabranch.state.block import BlockMeta
 if TYPE_CHECKING:
     from anabranch.engine.task.slot_task import SlotTask
 
-States = dict[str, list[RowSet]]
+States = dict[StateId, list[RowSet]]
 Writer = ResultWriter | SplitWriter
-
-
-def _grouping_of(
-    window: WindowNode,
-) -> type[WindowAggregate | WindowDistinct | AlignedWindows | SessionWindows]:
-    """The operator of a grouping."""
-    if window.grouped is not None:
-        return SessionWindows if window.grouped.session else AlignedWindows
-    return WindowDistinct if window.distinct else WindowAggregate
 
 
 class Part(StrEnum):
@@ -102,10 +86,10 @@ class TrackRun:
         task: SlotTask,
         work: TrackWork,
         rows: Mapping[int, RowSet],
-        blocks: Mapping[str, Sequence[OpenBlock]],
+        blocks: Mapping[StateId, Sequence[OpenBlock]],
         report: SiteReport,
         files: BlockWriter,
-        arrived: Mapping[str, RowSet] | None = None,
+        arrived: Mapping[StateId, RowSet] | None = None,
         part: Part = Part.ALL,
     ) -> None:
         self._task = task
@@ -120,17 +104,17 @@ class TrackRun:
         self._fresh = {n.fresh for n in self._nodes if isinstance(n, JoinNode)}
         self._files = files
         self._memory = WorkMemory(work.plan.query.name, task.work_memory, self._spill)
-        self.kept: dict[str, list[pa.RecordBatch]] = {}
+        self.kept: dict[StateId, list[pa.RecordBatch]] = {}
         """New rows of intermediate states that are in memory."""
         self.written: list[BlockMeta] = []
         """Those that are in blocks already."""
         self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
         """Of new rows: what is computed once, for a move or another plan, is no load that lasts."""
-        self.sent: dict[str, list[pa.RecordBatch]] = {}
+        self.sent: dict[StateId, list[pa.RecordBatch]] = {}
         """Rows that go on to other stations, by the state that will keep them."""
         self.common = CommonRows(task.layout.shared)
         """What other queries have made for this one."""
-        self.made: Mapping[StateId, Sequence[RowSet]] = {}
+        self.made: dict[StateId, Sequence[RowSet]] = {}
         self.rebuilt: list[tuple[StateId, PartitionSet, Sequence[RowSet]]] = []
         """What this one has made for others: new rows of states, and states that were lacking."""
         self.origins: Mapping[int, RowSet] = {}
@@ -164,10 +148,9 @@ class TrackRun:
             self._rebuild(states)
         if self._task.batch < self._work.after:  # a further step
             return None
-        operator = self._operator(states, writer)
+        self.made = dict(self.common.new)
+        operator = operator_of(self._work.plan, self._given(states, writer))
         self._run(operator, writer)
-        if isinstance(operator, WindowJoin):
-            self.made = operator.made
         if isinstance(operator, StationJoin):
             self.sent = operator.sent
             self._tell_stations(operator)
@@ -196,7 +179,7 @@ class TrackRun:
         window = self._work.plan.window
         if window is not None and window.joined and self._work.until is None:
             blocks = [as_stream(block.rows) for block in self._blocks_of(window.state)]
-            self._run(self._grouping(window, blocks, writer), writer)
+            self._run(grouping_of(self._work.plan, blocks, self._given({}, writer)), writer)
 
     def _run(self, operator: Operator, writer: Writer) -> None:
         before = writer.rows
@@ -209,7 +192,7 @@ class TrackRun:
         self._keep(operator.kept)
         self._count_waiting(operator)
 
-    def _keep(self, made: Mapping[str, list[pa.RecordBatch]]) -> None:
+    def _keep(self, made: Mapping[StateId, list[pa.RecordBatch]]) -> None:
         for state, batches in made.items():
             if held := [batch for batch in batches if not self._memory.is_placed(batch)]:
                 self.kept.setdefault(state, []).extend(held)
@@ -220,7 +203,7 @@ class TrackRun:
         self.kept, self.written = {}, []
         self.made, self.rebuilt = {}, []
 
-    def _spill(self, state: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _spill(self, state: StateId, rows: pa.RecordBatch) -> pa.RecordBatch:
         block, mapped = self._files.spill(state, rows)
         self.written.append(block)
         return mapped
@@ -240,12 +223,12 @@ class TrackRun:
 
     def _states(self, spilled: Collection[int] = ()) -> States:
         """Row sets by state, of the partitions and batches that are the track's."""
-        leaves: dict[str, int] = {n.state: n.input for n in self._nodes if isinstance(n, LeafNode)}
+        leaves = {n.state: n.input for n in self._nodes if isinstance(n, LeafNode)}
         own = sorted(leaves.keys() | join_states(self._work.plan))
         in_memory = self._mine.copy()
         in_memory[list(spilled)] = False
         states: States = {}
-        draining: dict[str, list[OpenBlock]] = {}
+        draining: dict[StateId, list[OpenBlock]] = {}
         for block in chain.from_iterable(map(self._blocks_of, own)):
             meta, is_leaf = block.meta, block.meta.state in leaves
             if is_leaf and meta.batch < self._work.after:
@@ -278,7 +261,7 @@ class TrackRun:
 
         return block.rows.derived(("apart", self._work.partitions), cut)
 
-    def _blocks_of(self, state: str) -> list[OpenBlock]:
+    def _blocks_of(self, state: StateId) -> list[OpenBlock]:
         """Blocks of a state that have rows of the track's partitions."""
         return [b for b in self._blocks.get(state, ()) if b.partitions & self._work.partitions]
 
@@ -311,48 +294,27 @@ class TrackRun:
                 self._report.rebuilt_rows += sum(map(len, rows))
         self._report.rebuild_s += time.thread_time() - began
 
-    def _operator(self, states: States, writer: Writer) -> Operator:
-        plan, until, quota = self._work.plan, self._work.until, self._task.quota_pairs
-        if isinstance(plan.root, StationsNode):
-            return self._station_join(plan.root, states, writer)
-        if isinstance(plan.root, LeafNode) and plan.window is not None and plan.window.joined:
-            return WindowIntake(plan, self._rows)
-        if self._part is Part.SPLIT:
-            split = SplitProbe(
-                plan, new=self._rows, old=states, emit=writer.write, quota=quota, memory=self._memory
-            )
-            split.origins = self.origins
-            return split
-        if plan.window is None or plan.window.joined:
-            tree, probe = WindowJoin, MultiwayProbe
-            if until is not None and self._task.batch >= until:
-                tree, probe = EndingJoin, EndingProbe
-            join = probe if isinstance(plan.root, ProbeNode) else tree
-            return join(
-                plan,
-                new=self._rows,
-                old=states,
-                emit=writer.write,
-                quota=quota,
-                memory=self._memory,
-                given=self.common.new,
-            )
-        return self._grouping(plan.window, states.get(plan.window.state, ()), writer)
-
-    def _station_join(self, root: StationsNode, states: States, writer: Writer) -> StationJoin:
-        arrived = self._arrived
-        if arrived is None:
-            leaves = (node for node in root.rows() if isinstance(node, LeafNode))
-            arrived = {node.state: self._rows[node.input] for node in leaves if node.input in self._rows}
-        return StationJoin(
-            self._work.plan,
-            arrived=arrived,
-            old=states,
+    def _given(self, states: States, writer: Writer) -> StepInput:
+        """What the operator of the plan works on."""
+        return StepInput(
+            SiteRows(self._rows, states, self.made),
             emit=writer.write,
             quota=self._task.quota_pairs,
             memory=self._memory,
+            owned=self._mine,
             choose=self._chosen,
+            emission=self._task.emissions.get(self._work.plan.query.name),
+            role=self._role,
+            origins=self.origins,
+            arrived=self._arrived,
         )
+
+    @property
+    def _role(self) -> Role:
+        if self._part is Part.SPLIT:
+            return Role.SPLITS
+        until = self._work.until
+        return Role.RUNS if until is None or self._task.batch < until else Role.ENDS
 
     def _tell_stations(self, operator: StationJoin) -> None:
         """Report what rows did that had a choice of stations."""
@@ -372,19 +334,7 @@ class TrackRun:
         seed = f"{self._task.batch} {self._report.site}"
         return self._task.router.choose(tuple(o.state for o in options), vectors, seed=seed)
 
-    def _grouping(self, window: WindowNode, blocks: Sequence[RowSet], writer: Writer) -> Operator:
-        query = self._work.plan.query
-        return _grouping_of(window)(
-            query,
-            window,
-            blocks=blocks,
-            emission=self._task.emissions[query.name],
-            owned=self._mine,
-            emit=writer.write,
-            quota=self._task.quota_pairs,
-        )
-
-    def _tell(self, operator: WindowJoin, seconds: float) -> None:
+    def _tell(self, operator: WindowJoin[Any], seconds: float) -> None:
         """Report work and time, from which the optimizer learns what things cost."""
         work = self._work
         join = self._join_report

@@ -15,6 +15,7 @@ from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import QuotaExceeded
 from anabranch.plan.aggregate import WindowNode
 from anabranch.plan.logical import Query
+from anabranch.plan.state_id import StateId
 
 
 class WindowGrouping:
@@ -54,7 +55,7 @@ class WindowGrouping:
         self._owned = owned
         self._emit = emit
         self._quota = quota
-        self.kept: dict[str, list[pa.RecordBatch]] = {}
+        self.kept: dict[StateId, list[pa.RecordBatch]] = {}
         self.pairs = 0
         self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
         self.final = 0

@@ -13,6 +13,7 @@ from anabranch.operators.rows.row_set import RowSet
 from anabranch.plan.inputs import TIME
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.nodes import LeafNode
+from anabranch.plan.state_id import StateId
 
 
 class WindowIntake:
@@ -21,7 +22,7 @@ class WindowIntake:
     def __init__(self, plan: LocalPlan, new: Mapping[int, RowSet]) -> None:
         self._plan = plan
         self._new = new
-        self.kept: dict[str, list[pa.RecordBatch]] = {}
+        self.kept: dict[StateId, list[pa.RecordBatch]] = {}
         self.pairs = 0
         self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
 

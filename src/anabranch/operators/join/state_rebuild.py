@@ -2,20 +2,21 @@
 
 Bottom-up over the states that the plan before did not have (CAPE, section
 4.1): all kept rows of one side with all kept rows of the other. In a track that ends, rows that are new
-throughout are left out or kept apart, as its joins do (`ending_join`).
+throughout are left out or kept apart, as its joins do (`ending_rows`).
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.operators.join.ending_join import read_by_nobody
-from anabranch.operators.join.pair_bytes import Pairs
-from anabranch.operators.join.window_join import WindowJoin
+from anabranch.operators.join.join_evaluator import JoinEvaluator
+from anabranch.operators.join.sources.ending_rows import read_by_nobody
+from anabranch.operators.join.sources.row_source import Meeting, Way
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import WorkMemory
 from anabranch.plan.local_plan import LocalPlan
@@ -23,7 +24,7 @@ from anabranch.plan.nodes import JoinNode, Operand
 from anabranch.plan.state_id import StateId
 
 
-class StateRebuild(WindowJoin):
+class StateRebuild:
     """Computes states of a plan from its kept rows.
 
     Parameters
@@ -39,43 +40,63 @@ class StateRebuild(WindowJoin):
         plan: LocalPlan,
         *,
         states: Set[StateId],
-        old: Mapping[str, Sequence[RowSet]],
+        old: Mapping[StateId, Sequence[RowSet]],
         mask: np.ndarray,
         memory: WorkMemory | None = None,
     ) -> None:
         # The quota is for what a batch matches: a change of plans that nobody asked for must not end a query.
-        super().__init__(plan, new={}, old=old, emit=_nothing, quota=sys.maxsize, memory=memory)
-        self._states = states
+        self._evaluator = JoinEvaluator(plan.query.name, quota=sys.maxsize, memory=memory)
+        self._unread = read_by_nobody(plan.root) if isinstance(plan.root, JoinNode) else set()
+        self._nodes = [n for n in plan.nodes() if isinstance(n, JoinNode) and n.state in states]
+        self._held = {state: rows for state, rows in old.items() if state not in states}
         self._mask = mask
-        self._rebuilt: dict[str, list[RowSet]] = {}
+
+    @property
+    def kept(self) -> dict[StateId, list[pa.RecordBatch]]:
+        """Rows of the states."""
+        return self._evaluator.kept
 
     def run(self) -> None:
-        for node in self._plan.nodes():
-            if isinstance(node, JoinNode) and node.state in self._states:
-                self._rebuild(node, node.earlier or node.state, are_new=False)
-                if node.fresh is not None and node.fresh not in read_by_nobody(self._plan):
-                    self._rebuild(node, node.fresh, are_new=True)
+        for node in self._nodes:
+            self._rebuild(node, node.earlier or node.state, are_new=False)
+            if node.fresh is not None and node.fresh not in self._unread:
+                self._rebuild(node, node.fresh, are_new=True)
 
-    def _rebuild(self, node: JoinNode, state: str, *, are_new: bool) -> None:
-        self._are_new = are_new
-        rows = self._kept_rows(node, state)
+    def _rebuild(self, node: JoinNode, state: StateId, *, are_new: bool) -> None:
+        rows = self._evaluator.kept_rows(node, RebuiltRows(self._held, self._mask, are_new), state)
         is_new = are_new or node.earlier is None
-        self._rebuilt[state] = rows if is_new else [piece.as_old() for piece in rows]
+        self._held[state] = rows if is_new else [piece.as_old() for piece in rows]
 
-    def _pairs(self, node: JoinNode) -> Iterator[Pairs]:
-        for left in self._all(node.left):
-            mine = left.within(self._mask)
-            for right in self._all(node.right):
-                if node.earlier is None or self._are_new != (mine.is_old or right.is_old):
-                    yield from self._matched(node, mine, right, new_is_left=True)
 
-    def _all(self, node: Operand) -> Iterator[RowSet]:
+@dataclass(frozen=True, slots=True)
+class RebuiltRows:
+    """Rows of states that are computed from others: nothing is new, all that is kept meets.
+
+    Attributes
+    ----------
+    held
+        By state, rows that are kept or have been computed.
+    are_new
+        In a track that ends: whether the rows to compute are new throughout, or have an old member.
+    """
+
+    held: Mapping[StateId, Sequence[RowSet]]
+    mask: np.ndarray
+    are_new: bool
+
+    def ways(self, node: JoinNode) -> Iterator[Way]:
+        yield Way(node, self._meetings(node))
+
+    def _meetings(self, node: JoinNode) -> Iterator[Meeting]:
+        for left in self.kept(node.left):
+            mine = left.within(self.mask)
+            others = (rows for rows in self.kept(node.right) if self.belongs(node, mine, rows))
+            yield Meeting(mine, others, new_is_left=True)
+
+    def kept(self, node: Operand) -> Iterator[RowSet]:
         for state in node.states if isinstance(node, JoinNode) else (node.state,):
-            if state in self._rebuilt:
-                yield from self._rebuilt[state]
-            elif state not in self._states:
-                yield from self._old.get(state, ())
+            yield from self.held.get(state, ())
 
-
-def _nothing(results: pa.Table) -> None:
-    raise AssertionError("rebuilding a state gives no results")
+    def belongs(self, node: JoinNode, left: RowSet, right: RowSet) -> bool:
+        """Whether rows of two sets make rows of the state that is computed."""
+        return node.earlier is None or self.are_new != (left.is_old or right.is_old)

@@ -5,20 +5,22 @@ What they find is a result, or goes on to another station: in vectors, each of w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.exchange.address import PARTITIONS
-from anabranch.operators.join.pair_bytes import Pairs
-from anabranch.operators.join.window_join import WindowJoin
+from anabranch.operators.join.join_evaluator import JoinEvaluator
+from anabranch.operators.join.join_results import JoinResults
+from anabranch.operators.join.sources.arrived_rows import ArrivedRows
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import WorkMemory
 from anabranch.plan.inputs import DEADLINE, HASH, MAX_TIME
 from anabranch.plan.local_plan import LocalPlan
-from anabranch.plan.nodes import JoinNode, Operand, StationRows, StationsNode
+from anabranch.plan.nodes import JoinNode, StationRows, StationsNode
+from anabranch.plan.state_id import StateId
 
 VECTOR_ROWS = 2048
 """Rows that take the same way."""
@@ -29,7 +31,7 @@ Choose = Callable[[Sequence[StationRows], int], Sequence[int]]
 """Of the stations to which rows may go on, one for each of so many vectors."""
 
 
-class StationJoin(WindowJoin):
+class StationJoin:
     """One query's stations at one site, for one hop.
 
     Parameters
@@ -46,64 +48,62 @@ class StationJoin(WindowJoin):
         self,
         plan: LocalPlan,
         *,
-        arrived: Mapping[str, RowSet],
-        old: Mapping[str, Sequence[RowSet]],
+        arrived: Mapping[StateId, RowSet],
+        old: Mapping[StateId, Sequence[RowSet]],
         emit: Callable[[pa.Table], None],
         quota: int,
         choose: Choose,
         memory: WorkMemory | None = None,
     ) -> None:
-        super().__init__(plan, new={}, old=old, emit=emit, quota=quota, memory=memory)
         assert isinstance(plan.root, StationsNode)
         self._stations = plan.root
         self.arrived = arrived
+        self._old = old
         self._choose = choose
-        self._counts: list[tuple[dict[str, Int64s], dict[str, Int64s]]] = []
-        self.sent: dict[str, list[pa.RecordBatch]] = {}
+        self._evaluator = JoinEvaluator(plan.query.name, quota=quota, memory=memory)
+        self._results = JoinResults(plan, self._evaluator, emit)
+        self.sent: dict[StateId, list[pa.RecordBatch]] = {}
         """Rows that go on, by the state that will keep them."""
-        self.found: dict[str, Int64s] = {}
+        self.found: dict[StateId, Int64s] = {}
         """By state of rows that have arrived: joined rows that they led to, by partition."""
-        self.met: dict[str, Int64s] = {}
+        self.met: dict[StateId, Int64s] = {}
         """By state of rows that were there: joined rows to which others led with them."""
+
+    @property
+    def kept(self) -> dict[StateId, list[pa.RecordBatch]]:
+        """Results that are grouped."""
+        return self._evaluator.kept
+
+    @property
+    def pairs(self) -> int:
+        return self._evaluator.pairs
+
+    @property
+    def pairs_by_partition(self) -> Int64s:
+        return self._evaluator.pairs_by_partition
 
     def run(self) -> None:
         for station in self._stations.stations:
             for join in station.joins:
-                if any(self._new_rows(side) for side in join.sides):
-                    self._run_join(join)
-        self._keep_results()
+                rows = ArrivedRows(self._evaluator, self.arrived, self._old)
+                if any(rows.new(side) for side in join.sides):
+                    self._run_join(join, rows)
+        self._results.close()
 
-    def _run_join(self, join: JoinNode) -> None:
+    def _run_join(self, join: JoinNode, source: ArrivedRows) -> None:
         """Meet, and count: rows come back to an eddy as virtual tuples."""
-        self._counts = [(self.found, {}), (self.met, {})]
+        are_results = len(join.aliases) == len(self._stations.aliases)
         pairs, made = self.pairs, 0
-        for rows in self._joined(join):
+        for rows in self._evaluator.rows(join, source, timed=not are_results or self._results.timed):
             made += rows.num_rows
-            if self._is_root(join):
-                self._emit_results(rows)
+            if are_results:
+                self._results.take(rows)
             elif rows.num_rows:
                 self._send(join, rows)
         kept = made / max(1, self.pairs - pairs)  # predicates are true of some pairs only
-        for total, found in self._counts:
+        for total, found in ((self.found, source.found), (self.met, source.met)):
             for state, count in found.items():
                 total[state] = total.get(state, _NONE) + np.rint(count * kept).astype(np.int64)
-
-    def _matched(self, node: JoinNode, new: RowSet, old: RowSet, *, new_is_left: bool) -> Iterator[Pairs]:
-        before = self.pairs_by_partition.copy()
-        yield from super()._matched(node, new, old, new_is_left=new_is_left)
-        pairs = self.pairs_by_partition - before
-        new_side, old_side = node.sides if new_is_left else node.sides[::-1]
-        (_, found), (_, met) = self._counts
-        found[new_side.state] = found.get(new_side.state, _NONE) + pairs
-        theirs = found if old is self.arrived.get(old_side.state) else met
-        theirs[old_side.state] = theirs.get(old_side.state, _NONE) + pairs
-
-    def _is_root(self, node: JoinNode) -> bool:
-        return len(node.aliases) == len(self._stations.aliases)
-
-    def _new_rows(self, node: Operand) -> list[RowSet]:
-        rows = self.arrived.get(node.state)
-        return [] if rows is None or not len(rows) else [rows]
 
     def _send(self, join: JoinNode, rows: pa.Table) -> None:
         """Let rows go on, vector by vector."""
@@ -124,5 +124,5 @@ class StationJoin(WindowJoin):
         wanted = rows.select([station.key, MAX_TIME, DEADLINE, *carried])
         names = [HASH, MAX_TIME, DEADLINE, *(station.names[name] for name in carried)]
         batch = wanted.rename_columns(names).combine_chunks().to_batches()[0]
-        self._memory.count(batch.nbytes)
+        self._evaluator.memory.count(batch.nbytes)
         self.sent.setdefault(station.state, []).append(batch)

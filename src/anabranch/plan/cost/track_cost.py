@@ -1,7 +1,7 @@
 """What a track costs over a stretch of event time that starts with a migration: running, draining, filling.
 
 CAPE, equations 5 to 7, in our terms: hash joins, and old tracks as in
-`operators.ending_join`.
+`operators.join.sources.ending_rows`.
 """
 
 from __future__ import annotations
