@@ -140,5 +140,5 @@ def test_a_query_that_shares_states_takes_no_parallel_track() -> None:
             root, STREAMS, bound({n: TEXTS[n] for n in ("abc", "abd")}), settings=Settings(sites=2)
         )
         with pytest.raises(ConfigError, match="in common with other queries"):
-            run.migrate("abc", "((b c) a)", strategy="parallel_track")
+            run.loop.migrate("abc", "((b c) a)", strategy="parallel_track")
         run.close()

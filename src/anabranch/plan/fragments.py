@@ -139,7 +139,7 @@ def _by_content(sql: str, columns: Mapping[str, str]) -> str:
 
 
 def _hashes(query: Query, inputs: Mapping[str, Input]) -> dict[str, dict[str, str]]:
-    """By reference and key, the column of its rows that has the hash: a single routing key's is the address."""
+    """By reference and key, the column with its hash: that of a single routing key is the address."""
     found: dict[str, dict[str, str]] = {}
     for key_class in query.classes:
         for member in key_class.members:
