@@ -110,10 +110,10 @@ def test_windows_are_explained_with_what_is_kept(
 ) -> None:
     told = anabranch("explain", flow_file(WINDOWED), "--sites", 3).output
     assert "one result per group and window of 300 seconds, one every 60 seconds, when final" in told
-    assert "partial aggregates are kept in state minutes-results-0" in told
+    assert "partial aggregates are kept in state results:minutes#" in told
     assert "hash of all group keys, partitioned over 3 sites" in told
     assert "one site, because without another key all rows of a window are one group" in told
-    assert "rows are kept in state visits-results-0" in told
+    assert "rows are kept in state results:visits#" in told
 
 
 def test_a_file_without_queries_says_what_to_add(

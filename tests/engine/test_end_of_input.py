@@ -163,7 +163,7 @@ def test_a_grouped_join_shows_what_it_keeps_and_where(checkpoint: Path) -> None:
     text = explain_query(reconcile([STREAM, OTHER], [JOINED], None), "q", sites=4)
     assert "routing: hash of key 0, partitioned over 4 sites" in text
     assert "one result per result of the join" in text
-    assert "kept in state q-results-0" in text
+    assert "kept in state results:q#" in text
     by_time = bind_query(
         "q",
         "SELECT a.ts, COUNT(*) AS n FROM s [NOW] a, r [NOW] b WHERE a.k = b.k GROUP BY a.ts",

@@ -25,6 +25,7 @@ from anabranch.engine.task import machine_memory
 from anabranch.engine.task.machine_memory import usual_work_memory
 from anabranch.errors import ConfigError
 from anabranch.operators import work_memory
+from anabranch.plan.state_id import StateKind
 from anabranch.spark.run_driver import RunDriver
 from anabranch.testing.oracle_compare import DifferentRows
 from tests.engine.nasty_runs import bind, rows, stream
@@ -79,7 +80,7 @@ def test_a_plan_that_would_keep_too_much_is_left_in_mid_batch_and_no_result_is_l
         assert session.results("q").num_rows == (SIZE + 3) * (SIZE + 2) * 4
         assert not session.loop.failures
         blocks = session.loop.manifest.blocks if session.loop.manifest else ()
-        assert not [b for b in blocks if b.state.startswith("q-")]
+        assert not [b for b in blocks if b.state.kind is StateKind.JOIN]
 
 
 def test_it_is_left_after_a_restart_too(tmp_path: Path) -> None:
@@ -94,7 +95,7 @@ def test_rows_within_the_budget_go_to_files_in_pieces_and_are_joined_from_there(
     with _session(tmp_path, 200_000, q=JOIN) as session, mock.patch.object(work_memory, "LEAST_FLUSH", 9_000):
         assert not _abandoned(session.batch(_meet(SIZE, SIZE, 1, 0)))
         blocks = session.loop.manifest.blocks if session.loop.manifest else ()
-        pieces = [b for b in blocks if b.state.startswith("q-")]
+        pieces = [b for b in blocks if b.state.kind is StateKind.JOIN]
         assert len(pieces) > 3
         assert sum(b.rows for b in pieces) == SIZE**2
         session.batch(_meet(0, 0, 1, 10))
