@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetches the jars of Spark's Kafka connector, and with "all" those of a Kafka broker for tests, with Maven.
-# Usage: scripts/kafka-jars.sh DIR [all]     makes DIR/connector and DIR/broker; what is there is left alone.
+# Fetches the jars of Spark's Kafka connector and reader of Avro, and with "all" those of a Kafka broker for tests, with Maven.
+# Usage: scripts/kafka-jars.sh DIR [all]     makes DIR/connector, DIR/avro and DIR/broker; what is there is left alone.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/kafka" && pwd)
 target=${1:?usage: scripts/kafka-jars.sh DIR [all]}
@@ -16,5 +16,6 @@ fetch() { # name: the jars that its .xml lists, complete or not at all
 }
 
 fetch connector
+fetch avro
 [[ ${2:-} == all ]] && fetch broker
 echo "$target"

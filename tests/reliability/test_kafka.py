@@ -17,7 +17,7 @@ import duckdb
 import pytest
 
 from tests.support.kafka_broker import KafkaBroker, kafka_broker, kafka_jars
-from tests.support.kafka_driver import TOPICS
+from tests.support.kafka_driver import MALFORMED, TOPICS
 from tests.support.killed_run import Driver
 from tests.support.spark_cluster import wait_until, with_tests
 
@@ -104,6 +104,8 @@ def test_two_topics_joined_into_one_while_drivers_and_the_broker_are_killed(
     assert all(step["refused"] == 0 for step in seen)
     assert any(sum(behind.values()) for step in seen for behind in lag_of(step, "orders")), seen
     assert [sum(behind.values()) for name in TOPICS for behind in lag_of(seen[-1], name)] == [0, 0]
+    letters = duckdb.sql(f"SELECT reason, row FROM '{tmp_path}/checkpoint/dead_letters/*.parquet'").fetchall()
+    assert letters == [("malformed avro: cannot be read as declared", MALFORMED.hex().upper())]
 
     consumed = start("consume", tmp_path / "out", **where)  # type: ignore[arg-type]
     assert consumed.wait(timeout=TIMEOUT_S) == 0, consumed.output()[-3000:]

@@ -23,7 +23,7 @@ _FETCH_SECONDS = 600.0
 def kafka_jars() -> Path | str:
     """Where the jars of broker and connector are, fetched when they are missing; or why there are none."""
     folder = Path(os.environ.get("ANABRANCH_KAFKA_JARS", ROOT / ".kafka-jars"))
-    if (folder / "broker").is_dir() and (folder / "connector").is_dir():
+    if all((folder / part).is_dir() for part in ("broker", "connector", "avro")):
         return folder
     if shutil.which("mvn") is None:
         return "needs Maven to fetch Kafka's jars, or ANABRANCH_KAFKA_JARS with them"

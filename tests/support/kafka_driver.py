@@ -4,8 +4,9 @@
     python -m tests.support.kafka_driver run     SERVERS JARS SCRATCH MESSAGES_PER_BATCH
     python -m tests.support.kafka_driver consume SERVERS JARS SCRATCH PARQUET
 
-`run` joins the topics `orders` and `payments` into the topic `underpaid`, until it has read what was there
-when it began. It may be told to die, like `crash_driver`. Progress and events are printed as JSON lines.
+`run` runs a flow file that joins the topics `orders` (JSON) and `payments` (Avro, with one message that is
+none) into the topic `underpaid`, until it has read what was there when it began. It may be told to die, like
+`crash_driver`. Progress and events are printed as JSON lines.
 """
 
 from __future__ import annotations
@@ -16,60 +17,62 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import to_avro
 
 from anabranch.adapt.events import Event
 from anabranch.engine.listener import Listener
 from anabranch.engine.progress import Progress
-from anabranch.engine.sinks.kafka_topic import kafka
+from anabranch.plan.logical import Column
+from anabranch.spark.payload import avro_schema
 from anabranch.spark.session import Session
 from anabranch.spark.spark_session import spark_session
 from tests.support.crash_driver import die_at, note_batches
 
+PARTS = ("connector", "avro")
+"""Folders of jars."""
 BEGIN_US = 1_700_000_000_000_000
 STEP_US = 1_000
 DELAY_US = 200_000
 """Payments come this much after their orders."""
-LATENESS = "60 seconds"
-SELECT = (
-    "SELECT o.id AS key, o.id AS id, o.amount AS amount, p.paid AS paid "
-    "FROM orders [RANGE 10 SECONDS] AS o, payments [RANGE 10 SECONDS] AS p "
-    "WHERE o.id = p.order_id AND p.paid < o.amount"
-)
+FLOW = """
+CREATE STREAM orders FROM kafka 'orders' OPTIONS ({options}, startingOffsets = 'earliest', {bound}) AS
+  SELECT from_json(CAST(value AS STRING), 'id BIGINT, amount BIGINT, ts_us BIGINT').*
+  TIME ts_us LATENESS 60 SECONDS;
+
+CREATE STREAM payments (order_id BIGINT, paid BIGINT, ts_us BIGINT)
+  FROM kafka 'payments' OPTIONS ({options}, startingOffsets = 'earliest', {bound}) FORMAT avro
+  TIME ts_us LATENESS 60 SECONDS;
+
+CREATE QUERY underpaid INTO kafka 'underpaid' OPTIONS ({options}) AS
+  SELECT o.id AS key, o.id AS id, o.amount AS amount, p.paid AS paid
+  FROM orders [RANGE 10 SECONDS] AS o, payments [RANGE 10 SECONDS] AS p
+  WHERE o.id = p.order_id AND p.paid < o.amount;
+"""
+MALFORMED = b"\xff\xff"
 TOPICS = {
     "orders": ("id", "amount", "id * 31 % 997", 0),
     "payments": ("order_id", "paid", "id * 17 % 991", DELAY_US),
 }
 """By topic: names of key and number, the number's expression, and the delay of its times."""
+AVRO = json.dumps(avro_schema([Column(name, "bigint") for name in ("order_id", "paid", "ts_us")]))
 
 
 def produce(spark: SparkSession, servers: str, messages: int) -> None:
     for topic, (key, name, number, delay) in TOPICS.items():
-        rows = spark.range(0, messages, 1, 1).select(
-            F.col("id").cast("string").alias("key"),
-            F.to_json(
-                F.struct(
-                    F.col("id").alias(key),
-                    F.expr(number).alias(name),
-                    (F.col("id") * STEP_US + BEGIN_US + delay).alias("ts_us"),
-                )
-            ).alias("value"),
+        row = F.struct(
+            F.col("id").alias(key),
+            F.expr(number).alias(name),
+            (F.col("id") * STEP_US + BEGIN_US + delay).alias("ts_us"),
         )
+        value = F.to_json(row) if topic == "orders" else to_avro(row, AVRO)
+        rows = spark.range(0, messages, 1, 1).select(
+            F.col("id").cast("string").alias("key"), value.alias("value")
+        )
+        if topic == "payments":
+            rows = rows.union(rows.limit(1).select("key", F.lit(MALFORMED).alias("value")))
         rows.write.format("kafka").option("kafka.bootstrap.servers", servers).option("topic", topic).save()
-
-
-def stream_of(spark: SparkSession, servers: str, topic: str, per_batch: int) -> DataFrame:
-    key, name, _, _ = TOPICS[topic]
-    options = {
-        "kafka.bootstrap.servers": servers,
-        "subscribe": topic,
-        "startingOffsets": "earliest",
-        "maxOffsetsPerTrigger": str(per_batch),
-    }
-    messages = spark.readStream.format("kafka").options(**options).load()
-    schema = f"{key} BIGINT, {name} BIGINT, ts_us BIGINT"
-    return messages.select(F.from_json(F.col("value").cast("string"), schema).alias("m")).select("m.*")
 
 
 class Told(Listener):
@@ -77,7 +80,7 @@ class Told(Listener):
 
     def on_progress(self, progress: Progress) -> None:
         lag = {name: stream.to_json().get("lag") for name, stream in progress.streams.items()}
-        refused = sum(s.refused + s.rejected for s in progress.streams.values())
+        refused = sum(s.refused for s in progress.streams.values())
         told = {"batch": progress.batch, "lag": lag, "refused": refused, "rows": progress.input_rows}
         print(json.dumps(told), flush=True)
 
@@ -86,10 +89,11 @@ class Told(Listener):
 
 
 def run(spark: SparkSession, servers: str, scratch: Path, per_batch: int) -> None:
+    flow = scratch / "flow.sql"
+    options, bound = f"kafka.bootstrap.servers = '{servers}'", f"maxOffsetsPerTrigger = {per_batch}"
+    flow.write_text(FLOW.format(options=options, bound=bound))
     session = Session(spark, scratch / "checkpoint", sites=4)
-    for topic in TOPICS:
-        session.stream(topic, stream_of(spark, servers, topic, per_batch), time="ts_us", lateness=LATENESS)
-    session.query("underpaid", SELECT, sink=kafka("underpaid", servers))
+    session.load(flow)
     session.start(availableNow=True, listeners=[Told()]).awaitTermination()
     print("done", flush=True)
 
@@ -116,7 +120,9 @@ def main(arguments: list[str]) -> None:
         die_at(step, int(batch), group=True)
     note_batches()
     conf = {
-        "spark.jars": ",".join(str(jar) for jar in sorted((Path(jars) / "connector").glob("*.jar"))),
+        "spark.jars": ",".join(
+            str(jar) for part in PARTS for jar in sorted((Path(jars) / part).glob("*.jar"))
+        ),
         "spark.local.dir": f"{scratch}/local",
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "1g",

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anabranch.engine.task.wire import Wire
+from anabranch.spark.log_files import MANAGER
 
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-_BY_RENAME = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
 _ARROW_ROWS = 1 << 13
@@ -56,12 +56,11 @@ def conf_set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]
 def cheap_logs(spark: SparkSession) -> dict[str, str]:
     """What makes Spark write its logs of offsets and commits without starting processes.
 
-    Its default manager of checkpoint files asks `readlink` for every rename on a local disk: 32
-    processes in a micro-batch of two file sources, about a third of its time. The other manager renames
-    as atomically on a POSIX disk; two writers at once, which only the default keeps apart, are kept
-    apart by our fence. Whoever has chosen a manager keeps it.
+    The manager of files for it (`log_files`) renames as atomically on a POSIX disk as Spark's default does;
+    two writers at once, which only the default keeps apart, are kept apart by our fence. Whoever has chosen
+    a manager keeps it.
     """
-    settings = {} if spark.conf.get(_FILE_MANAGER, None) else {_FILE_MANAGER: _BY_RENAME}
+    settings = {} if spark.conf.get(_FILE_MANAGER, None) else {_FILE_MANAGER: MANAGER}
     if spark.conf.get("spark.ui.enabled", "true") == "false":
         # Every job comes with its plan as text for the page, in this form or in one that costs more.
         settings["spark.sql.ui.explainMode"] = "simple"

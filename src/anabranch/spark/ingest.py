@@ -29,6 +29,7 @@ _TIME = "`__anabranch_time`"
 _WANTED, _FIRST = "`__anabranch_wanted`", "`__anabranch_first`"
 _SLOT = "__anabranch_slot"
 _COPY, _PARTITION = "__anabranch_copy", "__anabranch_partition"
+_ALWAYS = "TRUE"
 _NAMES = WireNames(TAG, HASH, TIME)
 
 
@@ -121,20 +122,19 @@ def _ingest_stream(
     if LETTER in frame.columns:  # nothing in a malformed row is to be relied on
         time = f"IF({_quote(LETTER)} IS NULL, {time}, NULL)"
     timed = frame.selectExpr("*", f"{time} AS {_TIME}")
-    if len(inputs) == 1 and not tables:
-        tagged = timed.selectExpr("*", *_choose(index, inputs[0], _wire_row(inputs[0], wire, first="TRUE")))
-    else:
-        # In columns of their own, so that each test is there once, however many copies ask for it.
-        tests = ", ".join(_wanted(source, tables) for source in inputs)
-        wanted = timed.selectExpr("*", f"IF({_VALID_TIME}, array({tests}), NULL) AS {_WANTED}")
-        first = wanted.selectExpr("*", f"{_first_wanted(tables)} AS {_FIRST}")
-        if tables:  # a row stands for itself once, however many rows of a table it meets
-            first = first.where(f"{_is_itself(tables)} OR coalesce(array_contains({_WANTED}, TRUE), FALSE)")
-        tagged = first.selectExpr("*", f"inline({_copies(index, inputs, wire)})")
-    names = [TAG, TIME, HASH, *(name for name, _ in wire.lanes)]
-    lanes = [f"{_quote('__' + name)} AS {_quote(name)}" for name in names]
     dead = f"CASE WHEN NOT {_VALID_TIME} THEN {_letter(columns)} END AS {DEAD}"
-    return tagged.selectExpr(*lanes, dead)
+    if len(inputs) == 1 and not tables:
+        # Few steps and short expressions: Spark goes through all of them anew in every batch.
+        return timed.selectExpr(*_choose(index, inputs[0], wire), dead)
+    # In columns of their own, so that each test is there once, however many copies ask for it.
+    tests = ", ".join(_wanted(source, tables) for source in inputs)
+    wanted = timed.selectExpr("*", f"IF({_VALID_TIME}, array({tests}), NULL) AS {_WANTED}")
+    first = wanted.selectExpr("*", f"{_first_wanted(tables)} AS {_FIRST}")
+    if tables:  # a row stands for itself once, however many rows of a table it meets
+        first = first.where(f"{_is_itself(tables)} OR coalesce(array_contains({_WANTED}, TRUE), FALSE)")
+    tagged = first.selectExpr("*", f"inline({_copies(index, inputs, wire)})")
+    names = [TAG, TIME, HASH, *(name for name, _ in wire.lanes)]
+    return tagged.selectExpr(*(f"{_quote('__' + name)} AS {_quote(name)}" for name in names), dead)
 
 
 def _is_itself(tables: Sequence[JoinedTable]) -> str:
@@ -155,15 +155,17 @@ def _letter(columns: Sequence[str]) -> str:
     return f"coalesce({_quote(LETTER)}, {row})" if LETTER in columns else row
 
 
-def _choose(index: int, source: Input, row: dict[str, str]) -> list[str]:
+def _choose(index: int, source: Input, wire: Wire) -> list[str]:
     """Select list for a stream with one input: the row itself, a tick or a dead row."""
-    tag = (
-        f"CASE WHEN NOT {_VALID_TIME} THEN {dead_tag(index)} "
-        f"WHEN {_wanted(source)} THEN {row[TAG]} ELSE {tick_tag(index)} END"
-    )
-    hashed = f"CASE WHEN {_wanted(source)} THEN {row[HASH]} ELSE xxhash64({_TIME}) END"
-    values = row | {TAG: tag, HASH: hashed}
-    return [f"{sql} AS {_quote('__' + name)}" for name, sql in values.items()]
+    row = _wire_row(source, wire, first=None)
+    tag, hashed, wanted = row[TAG], row[HASH], _wanted(source)
+    if wanted != _ALWAYS:
+        tag = f"WHEN {wanted} THEN {tag} ELSE {tick_tag(index)}"
+        hashed = f"CASE WHEN {wanted} THEN {hashed} ELSE xxhash64({_TIME}) END"
+    else:
+        tag = f"ELSE {tag}"
+    row |= {TAG: f"CASE WHEN NOT {_VALID_TIME} THEN {dead_tag(index)} {tag} END", HASH: hashed}
+    return [f"{sql} AS {_quote(name)}" for name, sql in row.items()]
 
 
 def _copies(index: int, inputs: Sequence[Input], wire: Wire) -> str:
@@ -179,9 +181,12 @@ def _copies(index: int, inputs: Sequence[Input], wire: Wire) -> str:
     )
 
 
-def _wire_row(source: Input, wire: Wire, *, first: str) -> dict[str, str]:
+def _wire_row(source: Input, wire: Wire, *, first: str | None) -> dict[str, str]:
+    """A row for an input; `first` tells in SQL whether no other input has it already, None that none has."""
     values = {v.lane: v for v in wire.values[source.id]}
-    tag = f"IF({first}, {row_tag(source.id, first=True)}, {row_tag(source.id, first=False)})"
+    tag = str(row_tag(source.id, first=True))
+    if first is not None:
+        tag = f"IF({first}, {tag}, {row_tag(source.id, first=False)})"
     lanes = {
         name: _to_lane(values[name]) if name in values else f"CAST(NULL AS {lane_type})"
         for name, lane_type in wire.lanes
@@ -212,7 +217,7 @@ def _wanted(source: Input, tables: Sequence[JoinedTable] = ()) -> str:
     if not source.route.null_safe:
         needed = dict.fromkeys((*source.route.keys, *source.route.required))
         tests += [f"{_key(f)} IS NOT NULL" for f in needed]
-    return f"({' AND '.join([*others, *tests]) or 'TRUE'})"
+    return f"({' AND '.join([*others, *tests])})" if others or tests else _ALWAYS
 
 
 def _routing_hash(source: Input) -> str:

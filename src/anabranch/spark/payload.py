@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -15,6 +16,7 @@ from anabranch.spark.malformed import LETTER, RAW, letter
 
 _VALUE = "value"
 _PARSED = "__anabranch_parsed"
+_READ = "__anabranch_read"
 _SCHEMA_OPTION = "avroschema"
 _AVRO = {
     "boolean": "boolean",
@@ -59,17 +61,34 @@ def _text(payload: Connector, declared: Sequence[Column]) -> tuple[str, str]:
 
 
 def _avro(payload: Connector, declared: Sequence[Column]) -> tuple[str, str]:
+    """The same for a record of Avro.
+
+    Of bytes that are no such record Spark makes one in which all is NULL. A field that the reader asks for
+    and no writer knows has its default value in records alone.
+    """
     options = {key.lower(): value for key, value in payload.options}
-    schema = options.get(_SCHEMA_OPTION) or json.dumps(avro_schema(declared))
-    sql = f"from_avro(`{_VALUE}`, {_constant(schema)}, map('mode', 'PERMISSIVE'))"
+    written = avro_schema(declared)
+    if given := options.get(_SCHEMA_OPTION):
+        written = _given_schema(given)
+    asked = {**written, "fields": [*written["fields"], {"name": _READ, "type": "boolean", "default": True}]}
+    schema, reader = _constant(json.dumps(written)), _constant(json.dumps(asked))
+    sql = f"from_avro(`{_VALUE}`, {schema}, map('mode', 'PERMISSIVE', 'avroSchema', {reader}))"
     why = "malformed avro: cannot be read as declared"
-    dead = (
-        f"IF(`{_PARSED}` IS NULL AND `{_VALUE}` IS NOT NULL, concat('{why}', chr(10), hex(`{_VALUE}`)), NULL)"
-    )
-    return sql, dead
+    is_dead = f"`{_VALUE}` IS NOT NULL AND `{_PARSED}`.`{_READ}` IS NULL"
+    return sql, f"IF({is_dead}, concat('{why}', chr(10), hex(`{_VALUE}`)), NULL)"
 
 
-def avro_schema(declared: Sequence[Column]) -> dict[str, object]:
+def _given_schema(text: str) -> dict[str, Any]:
+    try:
+        schema = json.loads(text)
+        if isinstance(schema, dict) and isinstance(schema["fields"], list):
+            return schema
+    except (ValueError, KeyError):
+        pass
+    raise ConfigError('avroSchema is no record of Avro: write {"type": "record", "name": …, "fields": […]}')
+
+
+def avro_schema(declared: Sequence[Column]) -> dict[str, Any]:
     """A record of the declared columns, each of which may be NULL.
 
     >>> avro_schema([Column("id", "bigint")])["fields"]

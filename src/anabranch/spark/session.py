@@ -35,6 +35,7 @@ from anabranch.spark.ingest import ingest
 from anabranch.spark.interrupt import await_interrupt
 from anabranch.spark.kafka.broker_watch import watch_over
 from anabranch.spark.live_queries import LiveQueries, sinks_at_start
+from anabranch.spark.log_files import log_files_known
 from anabranch.spark.prepared import same_everywhere
 from anabranch.spark.run import Run
 from anabranch.spark.run_driver import RunDriver
@@ -393,7 +394,11 @@ class Session:
                 .option("checkpointLocation", str(self.checkpoint / SPARK_CHECKPOINT))
             )
             writer = writer if name is None else writer.queryName(name)
-            with source_names(self.spark, loop.catalog.streams), conf_set(self.spark, cheap_logs(self.spark)):
+            with (
+                source_names(self.spark, loop.catalog.streams),
+                log_files_known(self.spark),
+                conf_set(self.spark, cheap_logs(self.spark)),
+            ):
                 query = (writer.trigger(**trigger) if trigger else writer).start()
                 await_sources(query)
             tables.watch(lambda: query.isActive)
