@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
@@ -184,3 +189,77 @@ def test_spark_accepts_all_that_it_has_to_analyse(spark: SparkSession, tmp_path:
             parse_flow(flow_of(name, str(tmp_path / "in")))
         )
         assert not loaded.unbound
+
+
+UNBOUNDED = "the rate source"
+"""Never ends; it is read in `tests/spark/test_sources_on_spark.py`."""
+
+
+def write_sources(root: Path) -> None:
+    """Rows for all: one Parquet file with the columns of orders, payments and customers, the rest as text."""
+    count = 12
+    times = [datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=i) for i in range(count)]
+    columns = {
+        "id": range(count),
+        "order_id": range(count),
+        "a": pa.array(range(count), pa.int32()),
+        "customer": ["ada", "Bo"] * (count // 2),
+        "amount": [10.0 * i for i in range(count)],
+        "price": pa.array([f"{i}.25" for i in range(count)]).cast(pa.decimal128(10, 2)),
+        "at": ["2024-01-02"] * count,
+        "paid": [5.0] * count,
+        "note": ["no 12,a"] * count,
+        "name": ["ada"] * count,
+        "region": ["north"] * count,
+        "ts": pa.array(times, pa.timestamp("us", "UTC")),
+    }
+    nested = {
+        "head": {"id": 1, "tags": ["x"]},
+        "props": {"k": "v"},
+        "items": [{"sku": "a", "price": 1.5}],
+        "body": '{"a": 1, "b": "two"}',
+    }
+    at = "2024-01-01T00:00:00"
+    texts = {
+        "json": json.dumps({"a": 1, "ms": 1_704_067_200_000, "ts": f"{at}Z"} | nested),
+        "csv": f"a,ts\n1,{at}Z",
+        "text": f"{at} some words",
+    }
+    for kind in (*texts, "parquet"):
+        (root / kind).mkdir()
+    pq.write_table(pa.table(columns), root / "parquet" / "rows.parquet")
+    for kind, text in texts.items():
+        (root / kind / f"rows.{kind}").write_text(text + "\n")
+
+
+def everything(root: Path) -> tuple[str, list[str]]:
+    """A flow file with all that needs no broker, and the names of its queries."""
+    streams = [STREAMS.format(root=root, items=PLAIN).replace(f"json '{root}'", f"json '{root}/json'")]
+    selects = dict(QUERIES)
+    nested = streams[0][streams[0].index("CREATE STREAM nested") :]
+    for i, (name, items) in enumerate(INGEST.items()):
+        streams.append(nested.replace("STREAM nested", f"STREAM n{i}").replace(PLAIN, items))
+        selects[name] = f"SELECT * FROM n{i}"
+    for i, (name, text) in enumerate(FLOWS.items()):
+        if name != UNBOUNDED:
+            kind = re.findall(r"FROM (\w+) '", text)[0]
+            declared, _, select = text.format(root=root / kind).partition("CREATE QUERY w INTO console AS ")
+            streams.append(declared.replace("STREAM s ", f"STREAM f{i} ").rstrip("; ") + ";")
+            selects[name] = select.replace("FROM s ", f"FROM f{i} ") or f"SELECT ts FROM f{i}"
+    flow = "\n".join(streams).replace(f"parquet '{root}'", f"parquet '{root}/parquet'")
+    names = [f"q{i}" for i in range(len(selects))]
+    for query, select in zip(names, selects.values(), strict=True):
+        flow += f"\nCREATE QUERY {query} INTO parquet '{root}/out/{query}' AS {select};"
+    assert len(names) == len(EXPRESSIBLE) - len(KAFKA) - 1
+    return flow, names
+
+
+@pytest.mark.spark
+def test_all_that_can_be_written_runs_and_has_results(spark: SparkSession, tmp_path: Path) -> None:
+    write_sources(tmp_path)
+    text, names = everything(tmp_path)
+    session = ab.Session(spark, tmp_path / "checkpoint")
+    session.load(parse_flow(text))
+    session.start(availableNow=True, endOfInput=True).awaitTermination()
+    empty = [name for name in names if not list((tmp_path / "out" / name).glob("*.parquet"))]
+    assert not empty

@@ -127,6 +127,8 @@ def aggregates_of(kinds: Sequence[str]) -> list[str]:
     found += [f"{f}({k})" for k in summed for f in ("SUM", "AVG")]
     found += [f"{f}({k})" for k in kinds for f in ("COUNT", "MIN", "MAX")]
     found += [f"coalesce(SUM({k}), 0)" for k in summed if k not in "nw"]
+    found += [f"{f} FILTER (WHERE id > 9)" for f in ("COUNT(*)", "SUM(id)", f"MAX({kinds[0]})")]
+    found += [f"COUNT(*) FILTER (WHERE {kinds[-1]} IS NOT NULL)"]
     return [*found, "CASE WHEN COUNT(*) > 2 THEN 'many' ELSE 'few' END"]
 
 

@@ -45,8 +45,12 @@ def _grouped(draw: st.DrawFn, keys: Sequence[str], known: Sequence[str], time: s
     outputs = [f"{k} AS k{i}" for i, k in enumerate(keys) if draw(st.booleans()) or i == 0]
     outputs += [bound for bound in bounds if draw(st.booleans())]
     outputs += [f"{a} AS a{i}" for i, a in enumerate(chosen)]
-    aliases = {k: f"k{i}" for i, k in enumerate(keys) if f"{k} AS k{i}" in outputs and draw(st.booleans())}
-    written = [aliases.get(k, k) for k in keys]
+    written = []
+    for i, key in enumerate(keys):
+        forms = [key]
+        if (named := f"{key} AS k{i}") in outputs:
+            forms += [f"k{i}", str(outputs.index(named) + 1)]
+        written.append(draw(st.sampled_from(forms)))
     group = draw(st.permutations([*written, window]))
     having = ["", "", " HAVING COUNT(*) > 1", f" HAVING unix_micros({name}.start) % 2 = 0 OR COUNT(*) > 3"]
     return ", ".join(outputs), f" GROUP BY {', '.join(group)}{draw(st.sampled_from(having))}"

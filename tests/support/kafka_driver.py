@@ -72,7 +72,9 @@ def produce(spark: SparkSession, servers: str, messages: int) -> None:
         )
         if topic == "payments":
             rows = rows.union(rows.limit(1).select("key", F.lit(MALFORMED).alias("value")))
-        rows.write.format("kafka").option("kafka.bootstrap.servers", servers).option("topic", topic).save()
+        writer = rows.write.format("kafka").option("kafka.bootstrap.servers", servers)
+        # A machine that is busy must not be taken for a broker that is dead.
+        writer.option("kafka.delivery.timeout.ms", "600000").option("topic", topic).save()
 
 
 class Told(Listener):

@@ -38,7 +38,7 @@ public class LogFiles extends FileSystemBasedCheckpointFileManager {
     public LogFiles(Path path, Configuration conf) throws IOException {
         super(path, conf);
         FileSystem given = path.getFileSystem(conf);
-        if (given.getClass() == LocalFileSystem.class) {
+        if (given instanceof LocalFileSystem) {
             given = new LocalFileSystem(new Local());
             given.initialize(URI.create("file:///"), conf);
         }
