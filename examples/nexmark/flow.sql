@@ -35,7 +35,7 @@ CREATE QUERY q14 INTO parquet 'out/q14' AS
   FROM bids WHERE 0.908 * price > 100;
 
 -- q5, its inner part: how many bids an auction has had in the last 10 seconds, every 2 seconds. Which of them has
--- most would be an aggregate of aggregates.
+-- most is an aggregate of aggregates: hottest.sql.
 CREATE QUERY q5_counts INTO parquet 'out/q5_counts' AS
   SELECT auction, window.start, window.end, COUNT(*) AS bids
   FROM bids GROUP BY auction, window(ts, '10 seconds', '2 seconds');

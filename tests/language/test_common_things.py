@@ -121,7 +121,7 @@ QUERIES = {
     "digests": "SELECT md5(customer) AS x, sha2(customer, 256) AS y FROM orders",
 }
 INGEST = {
-    "explode an array": "explode(items) AS x",
+    "explode an array": "explode(head.tags) AS x",
     "fields of structs, elements of arrays and maps": "head.id AS x, head.tags[0] AS y, props['k'] AS z",
     "functions with lambdas": (
         "aggregate(transform(items, i -> i.price), CAST(0 AS DOUBLE), (a, b) -> a + b) AS x"
