@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -60,7 +61,10 @@ def cheap_logs(spark: SparkSession) -> dict[str, str]:
     two writers at once, which only the default keeps apart, are kept apart by our fence. Whoever has chosen
     a manager keeps it.
     """
-    settings = {} if spark.conf.get(_FILE_MANAGER, None) else {_FILE_MANAGER: MANAGER}
+    # Where threads of Python are not tied to threads of the JVM, another one than ours may start the query.
+    pinned = os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "true"
+    chosen = spark.conf.get(_FILE_MANAGER, None)
+    settings = {_FILE_MANAGER: MANAGER} if pinned and not chosen else {}
     if spark.conf.get("spark.ui.enabled", "true") == "false":
         # Every job comes with its plan as text for the page, in this form or in one that costs more.
         settings["spark.sql.ui.explainMode"] = "simple"
