@@ -44,7 +44,7 @@ def spark_session(
     master
         As in Spark; the default is all cores of this machine.
     java_options
-        Added to our defaults for the JVM of the driver; left out where `spark.driver.extraJavaOptions` is set.
+        Added to our defaults for the driver's JVM; left out where `spark.driver.extraJavaOptions` is set.
 
     Raises
     ------

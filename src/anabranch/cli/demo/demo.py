@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 
 from anabranch.cli.demo.auction_flow import auction_flow
+from anabranch.cli.demo.demo_more import show_more
 from anabranch.cli.demo.demo_shift import WrongResults, show_shift
 from anabranch.cli.demo.demo_speed import compare_speed
 from anabranch.cli.demo.section import Sections
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 BIDS_PER_BATCH = 100_000
 """Small batches would compare the bookkeeping of Spark with itself."""
 BATCHES = 10
-SHIFT_ROWS, SHIFT_BATCHES = 20_000, 20
+SHIFT_ROWS, SHIFT_BATCHES = 30_000, 18
+MORE_BIDS = 4_000
 
 
 def demo(
@@ -46,7 +48,7 @@ def demo(
 ) -> None:
     """See it work: an auction, two continuous queries, checked against DuckDB and timed beside Spark,
 
-    then a join that adapts while its load shifts.
+    then joins that adapt while their load shifts, and joins that have no common key.
     """
     with log_kept_after_failure(), telling(debug=debug):
         sections = Sections(Console())
@@ -66,6 +68,7 @@ def demo(
         picture, adapted = show_shift(
             sections, spark, folder, rows=shift, batches=min(SHIFT_BATCHES, batches * 2)
         )
+        show_more(sections, spark, folder, bids=min(MORE_BIDS, bids))
         _say_what_next(sections, folder, picture, adapted)
 
 
