@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 
 KEYS_PER_PARTITION = 40
 EXPONENT, FLATTENED = 1.2, 5.0
-FEW, MANY = 0.001, 0.1
+FEW, MANY = 0.001, 0.3
 """Shares of the rows of a stream that have a partner."""
 
 

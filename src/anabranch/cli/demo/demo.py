@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 BIDS_PER_BATCH = 100_000
 """Small batches would compare the bookkeeping of Spark with itself."""
 BATCHES = 10
-SHIFT_ROWS, SHIFT_BATCHES = 30_000, 18
+SHIFT_ROWS, SHIFT_BATCHES = 30_000, 21
 MORE_BIDS = 4_000
 
 
