@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from anabranch.cli.flow_file import local_path
@@ -41,4 +42,5 @@ def _sizes(path: Path) -> Iterator[int]:
         yield path.stat().st_size
     for folder, _, names in os.walk(path):
         for name in names:
-            yield (Path(folder) / name).stat().st_size
+            with suppress(OSError):  # gone since it was listed
+                yield (Path(folder) / name).stat().st_size

@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.syntax import Syntax
 
 from anabranch.cli.demo.auction_flow import auction_flow
+from anabranch.cli.demo.demo_check import checked_rows
 from anabranch.cli.demo.demo_more import show_more
-from anabranch.cli.demo.demo_shift import WrongResults, show_shift
+from anabranch.cli.demo.demo_shift import show_shift
 from anabranch.cli.demo.demo_speed import compare_speed
 from anabranch.cli.demo.section import Sections
 from anabranch.cli.figures import duration
@@ -125,16 +126,9 @@ def _run(spark: SparkSession, flow: Flow, folder: Path, console: Console) -> Eng
 
 
 def _check(sections: Sections, flow: Flow, workload: Workload, folder: Path) -> None:
-    from anabranch.testing.flow_oracle import FlowOracle
-    from anabranch.testing.oracle_compare import compare_rows
-
     sections.begin("Is it right?", "The same queries as batch SQL in DuckDB over all rows:")
-    oracle = FlowOracle({s.name: s for s in flow.streams}, {s.name: s.path for s in workload.streams})
-    for query in flow.queries:
-        difference = compare_rows(folder / "out" / query.name, oracle.results(query))
-        if not difference.empty:
-            raise WrongResults(difference.describe(f"query {query.name}"))
-        sections.say(f"{query.name}: {difference.actual_rows:,} rows, [green]exactly those of DuckDB[/]")
+    for name, rows in checked_rows(flow, workload, folder / "out"):
+        sections.say(f"{name}: {rows:,} rows, [green]exactly those of DuckDB[/]")
 
 
 def _say_what_next(sections: Sections, folder: Path, picture: Path, adapted: Path) -> None:

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.cli.demo.auction_flow import create_stream
-from anabranch.cli.demo.demo_shift import WrongResults
+from anabranch.cli.demo.demo_check import checked_rows
 from anabranch.cli.demo.section import Sections
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from anabranch.plan.logical import Flow
     from anabranch.workloads.uniform import Workload
 
 SITES, BATCHES, ALERTS = 8, 4, 50
@@ -56,7 +55,7 @@ def show_more(sections: Sections, spark: SparkSession, folder: Path, *, bids: in
         session = Session(spark, root / "checkpoint", sites=SITES)
         session.load(flow)
         session.start(availableNow=True).awaitTermination()
-    rows = _checked(flow, work, root / "out")
+    rows = dict(checked_rows(flow, work, root / "out"))
     for name, what in _TOLD.items():
         found = sum(count for query, count in rows.items() if query.startswith(name))
         sections.say(f"{found:>9,} rows  {what}")
@@ -66,18 +65,3 @@ def show_more(sections: Sections, spark: SparkSession, folder: Path, *, bids: in
 def _flow_text(work: Workload, out: Path) -> str:
     alerts = (_ALERT.format(n=n, price=10 * (n + 1), out=out) for n in range(ALERTS))
     return "\n".join([*(create_stream(s, work) for s in work.streams), _JOINS.format(out=out), *alerts])
-
-
-def _checked(flow: Flow, work: Workload, out: Path) -> dict[str, int]:
-    """Rows of every query, which are those of DuckDB."""
-    from anabranch.testing.flow_oracle import FlowOracle
-    from anabranch.testing.oracle_compare import compare_rows
-
-    oracle = FlowOracle({s.name: s for s in flow.streams}, {s.name: s.path for s in work.streams})
-    found: dict[str, int] = {}
-    for query in flow.queries:
-        difference = compare_rows(out / query.name, oracle.results(query))
-        if not difference.empty:
-            raise WrongResults(difference.describe(f"query {query.name}"))
-        found[query.name] = difference.actual_rows
-    return found

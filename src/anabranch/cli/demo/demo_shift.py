@@ -9,10 +9,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from anabranch.adapt.events import EventKind
+from anabranch.cli.demo.demo_check import WrongResults
 from anabranch.cli.demo.section import Sections
 from anabranch.cli.demo.shift_picture import shift_picture
 from anabranch.cli.figures import spark_line
-from anabranch.errors import AnabranchError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 SITES = 8
 WINDOW = 4
 """Batches."""
-
-
-class WrongResults(AnabranchError):
-    """The demo's results are not what they must be."""
 
 
 @dataclass(frozen=True, slots=True)
