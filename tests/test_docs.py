@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from anabranch.cli.app import app
+from anabranch.cli.docs import pages
 from anabranch.reproduce.report.titles import TITLES
 
 ROOT = Path(__file__).parents[1]
@@ -70,11 +71,12 @@ def test_commands_in_the_docs_exist() -> None:
         assert used <= known, f"{page.name}: {used - known}"
 
 
-def test_pages_shipped_with_the_package_exist() -> None:
+def test_every_page_is_shipped_with_the_package_and_can_be_shown() -> None:
     pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    shipped = re.findall(r'^"(docs/\S+\.md)" = "anabranch/pages/', pyproject, re.MULTILINE)
-    assert len(shipped) >= 8
-    assert all((ROOT / name).is_file() for name in shipped)
+    shipped = re.findall(r'^"(docs/\S+\.md)" = "anabranch/pages/\S+"$', pyproject, re.MULTILINE)
+    there = {*DOCS.glob("*.md"), *(DOCS / "reference").glob("*.md")} - {DOCS / "index.md"}
+    assert {ROOT / name for name in shipped} == there
+    assert pages() == sorted(page.stem for page in there)
 
 
 def test_every_picture_says_in_a_sentence_what_it_shows() -> None:

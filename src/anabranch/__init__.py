@@ -97,5 +97,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What notebooks complete: also what is not loaded yet."""
-    return sorted({*globals(), *__all__})
+    """What notebooks complete: also what is not loaded yet, and nothing that is only used here."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

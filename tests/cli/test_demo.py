@@ -21,9 +21,12 @@ def test_the_demo_runs_both_queries_checks_them_and_adapts_to_a_shift(
     anabranch: Command, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("anabranch.cli.demo.demo.start_spark", lambda *_, **__: spark)
+    monkeypatch.setattr("anabranch.cli.demo.demo_more.ALERTS", 4)
     result = anabranch("demo", "--dir", tmp_path / "demo", "--bids", 200, "--batches", 5)
     assert result.exit_code == 0, result.output + result.stderr
-    assert result.output.count("exactly those of DuckDB") == 2
+    assert result.output.count("exactly those of DuckDB") == 3  # each query, and all of the last scene
+    assert "All 6: exactly those of DuckDB" in result.output
+    assert "no key is common to all three" in result.output
     assert "times the rows per second" in result.output
     assert "the results are the same" in result.output
     assert "when both are warm" in result.output

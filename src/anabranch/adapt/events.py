@@ -64,7 +64,9 @@ class EventKind(StrEnum):
         return self not in _COURSE
 
 
-_DETAILS = frozenset({EventKind.MOVE_ACCEPTED, EventKind.MOVE_REFUSED, EventKind.MOVE_FINISHED})
+_DETAILS = frozenset(
+    {EventKind.MOVE_ACCEPTED, EventKind.MOVE_REFUSED, EventKind.MOVE_FINISHED, EventKind.LOAD_SHIFTED}
+)
 _COURSE = frozenset(
     {
         EventKind.REPLAYED,

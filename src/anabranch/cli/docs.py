@@ -12,7 +12,8 @@ from rich.markdown import Markdown
 from anabranch.cli.telling import Debug, InputError, telling
 
 _HERE = Path(__file__).parent.parent
-_FOLDERS = (_HERE / "pages", _HERE.parent.parent / "docs")
+_CHECKOUT = _HERE.parent.parent / "docs"
+_FOLDERS = (_HERE / "pages", _CHECKOUT, _CHECKOUT / "reference")
 """In a wheel, and in a checkout."""
 
 

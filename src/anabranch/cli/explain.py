@@ -10,10 +10,8 @@ import typer
 
 from anabranch.cli.flow_file import read_flow
 from anabranch.cli.telling import Debug, InputError, telling
-from anabranch.cli.why import plans_of, show_decisions
 from anabranch.engine.settings import Settings
 from anabranch.exchange.address import PARTITIONS
-from anabranch.queries.catalog import explain_query, reconcile
 
 
 def explain(
@@ -36,6 +34,10 @@ def explain(
     debug: Debug = False,
 ) -> None:
     """Show keys, routing, join trees and states of the queries of a flow file; or, what was decided since."""
+    # Half a second of imports that other commands need later or not at all.
+    from anabranch.cli.why import plans_of, show_decisions
+    from anabranch.queries.catalog import explain_query, reconcile
+
     with telling(debug=debug):
         _check_combination(why=why, sites=sites, checkpoint=checkpoint, as_json=as_json)
         if why:

@@ -44,7 +44,7 @@ def check_sources(flow: Flow) -> None:
     """Refuse sources whose directory does not exist; the rest only Spark can tell."""
     streams = [(f"stream {s.name!r}", s.source) for s in flow.streams]
     for what, source in (*streams, *((f"table {t.name!r}", t.source) for t in flow.tables)):
-        if source is not None and (path := _local_path(source)) and not path.exists():
+        if source is not None and (path := local_path(source)) and not path.exists():
             raise ConfigError(
                 f"{what} reads {source.format} files from {str(path)!r}, which does "
                 "not exist. Relative paths start in the directory in which anabranch was started; create it "
@@ -52,7 +52,7 @@ def check_sources(flow: Flow) -> None:
             )
 
 
-def _local_path(source: Connector) -> Path | None:
+def local_path(source: Connector) -> Path | None:
     """The directory of a file source on this machine, if it is that plain."""
     plain = source.path and not re.search(r"[*?\[{]|^\w+:", source.path)
     return Path(source.path or "") if plain and source.format.lower() in FILE_FORMATS else None

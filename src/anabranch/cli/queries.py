@@ -18,9 +18,7 @@ from anabranch.cli.figures import count, size
 from anabranch.cli.state import check_is_checkpoint
 from anabranch.cli.telling import Debug, telling
 from anabranch.engine.json_log import PROGRESS_LOG, read_log
-from anabranch.engine.step.retention import states_of
 from anabranch.language.flow import bind_query
-from anabranch.queries.catalog import known_streams, reconcile
 from anabranch.state import Manifest, PosixStorage, Storage, newest
 
 
@@ -90,6 +88,9 @@ def query_costs(storage: Storage, manifest: Manifest) -> list[QueryCost]:
 
 
 def _state_bytes(manifest: Manifest) -> dict[str, float]:
+    from anabranch.engine.step.retention import states_of
+    from anabranch.queries.catalog import known_streams, reconcile
+
     streams = known_streams(manifest)
     bound = [bind_query(n, known["text"], streams) for n, known in manifest.catalog["queries"].items()]
     catalog = reconcile(tuple(streams.values()), bound, manifest)

@@ -15,7 +15,7 @@ from rich.console import Console
 from anabranch.cli.figures import duration
 from anabranch.cli.flow_file import check_sources, read_flow
 from anabranch.cli.follow import follow
-from anabranch.cli.last_word import last_word
+from anabranch.cli.small_input import quick_options
 from anabranch.cli.spark_start import log_kept_after_failure, parse_conf, start_spark
 from anabranch.cli.stop_request import StopRequest
 from anabranch.cli.telling import Debug, InputError, telling
@@ -97,8 +97,15 @@ def _run(
         view.note("Starting Spark …")
         began = time.perf_counter()
         _import_beside()
-        spark = start_spark(cluster.master, cluster.conf, log_file=cluster.log_file, debug=debug)
+        spark = start_spark(
+            cluster.master,
+            cluster.conf,
+            java_options=quick_options(flow) if "availableNow" in trigger else "",
+            log_file=cluster.log_file,
+            debug=debug,
+        )
         view.note(f"Spark is up after {duration(time.perf_counter() - began)}. Workers start …")
+        from anabranch.cli.last_word import last_word
         from anabranch.spark.session import Session
 
         session = Session(spark, checkpoint, **({} if cluster.sites is None else {"sites": cluster.sites}))

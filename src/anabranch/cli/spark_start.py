@@ -30,6 +30,7 @@ def start_spark(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     *,
+    java_options: str = "",
     log_file: Path | None = None,
     debug: bool = False,
 ) -> SparkSession:
@@ -37,6 +38,8 @@ def start_spark(
 
     Parameters
     ----------
+    java_options
+        For the JVM of the driver, unless its options are set elsewhere.
     log_file
         Where the JVM writes its log; without it, to a file that is deleted at the end of a command that
         has not failed.
@@ -47,11 +50,11 @@ def start_spark(
 
     if debug and log_file is None:
         with _spared_signals():
-            return spark_session(master, conf)
+            return spark_session(master, conf, java_options=java_options)
     log = _new_log(log_file)
     try:
         with _spared_signals(), _output_to(log):
-            spark = spark_session(master, conf)
+            spark = spark_session(master, conf, java_options=java_options)
     except ConfigError:
         raise
     except Exception as error:

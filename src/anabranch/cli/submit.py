@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anabranch.cli.state import check_is_checkpoint
 from anabranch.cli.telling import Debug, InputError, telling
-from anabranch.engine.live.mailbox import Letter, await_answer, post
 from anabranch.language.flow import parse_flow
-from anabranch.queries.catalog import known_streams
 from anabranch.state import Manifest, PosixStorage, newest
+
+if TYPE_CHECKING:
+    from anabranch.engine.live.mailbox import Letter
 
 Checkpoint = Annotated[Path, typer.Argument(help="Directory that `run --checkpoint` was given.")]
 Timeout = Annotated[float, typer.Option(help="Seconds to wait for the session's answer.", min=0)]
@@ -28,6 +29,9 @@ def submit(
     debug: Debug = False,
 ) -> None:
     """Let the queries of a file run in the session of a checkpoint, from its next batch on."""
+    from anabranch.engine.live.mailbox import Letter
+    from anabranch.queries.catalog import known_streams
+
     with telling(debug=debug):
         manifest = _manifest(checkpoint)
         try:
@@ -54,6 +58,8 @@ def drop(
     debug: Debug = False,
 ) -> None:
     """Let queries of a running session end with its next step."""
+    from anabranch.engine.live.mailbox import Letter
+
     with telling(debug=debug):
         _manifest(checkpoint)
         _send(checkpoint, [Letter("drop", name) for name in query], timeout)
@@ -69,6 +75,8 @@ def _manifest(checkpoint: Path) -> Manifest:
 
 def _send(checkpoint: Path, letters: list[Letter], timeout: float) -> None:
     """Post all letters, and tell what became of each."""
+    from anabranch.engine.live.mailbox import await_answer, post
+
     storage = PosixStorage(checkpoint)
     posted = [(letter, post(storage, letter)) for letter in letters]
     for letter, name in posted:

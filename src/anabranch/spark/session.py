@@ -11,6 +11,7 @@ from typing import Any, Self
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anabranch.adapt.boundary.decider import Decider
@@ -457,4 +458,6 @@ def _no_rows(spark: SparkSession, like: DataFrame, conf: Mapping[str, str]) -> D
     own = spark.newSession()
     for key, value in conf.items():
         own.conf.set(key, value)
-    return own.createDataFrame([], like.schema)
+    # Not from a Python list: Spark would start another family of Python workers to read it.
+    columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in like.schema]
+    return own.range(1, numPartitions=1).where("id > 0").select(*columns)

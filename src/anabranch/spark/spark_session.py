@@ -32,7 +32,9 @@ LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0
 EXECUTOR_WAIT_S = 60.0
 
 
-def spark_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
+def spark_session(
+    master: str | None = None, conf: Mapping[str, str] | None = None, *, java_options: str = ""
+) -> SparkSession:
     """Start Spark, or take the session that runs.
 
     What `spark-submit`, `spark-defaults.conf` or `conf` say wins over our defaults.
@@ -41,6 +43,8 @@ def spark_session(master: str | None = None, conf: Mapping[str, str] | None = No
     ----------
     master
         As in Spark; the default is all cores of this machine.
+    java_options
+        Added to our defaults for the driver's JVM; left out where `spark.driver.extraJavaOptions` is set.
 
     Raises
     ------
@@ -56,7 +60,9 @@ def spark_session(master: str | None = None, conf: Mapping[str, str] | None = No
     # Workers need the packages of this interpreter, not whatever `python3` is on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     running = SparkContext._active_spark_context is not None
-    wanted = dict(conf or {}) if running else settings_to_start(master, conf or {}, given_conf())
+    wanted = dict(conf or {})
+    if not running:
+        wanted = settings_to_start(master, wanted, given_conf(), java_options=java_options)
     builder = SparkSession.builder
     for key, value in wanted.items():
         builder = builder.config(key, value)
@@ -67,7 +73,7 @@ def spark_session(master: str | None = None, conf: Mapping[str, str] | None = No
 
 
 def settings_to_start(
-    master: str | None, conf: Mapping[str, str], given: Mapping[str, str]
+    master: str | None, conf: Mapping[str, str], given: Mapping[str, str], *, java_options: str = ""
 ) -> dict[str, str]:
     """What Spark is started with: what is asked for, and our defaults where nothing else is set.
 
@@ -78,8 +84,8 @@ def settings_to_start(
     asked = dict(conf) | ({} if master is None else {"spark.master": master})
     settings = {"spark.master": "local[*]"} | dict(given) | asked
     defaults = DEFAULTS | (LOOPBACK if settings["spark.master"].startswith("local") else {})
-    if archive := archive_options():
-        defaults[JAVA_OPTIONS] += f" {archive}"
+    ours = (defaults[JAVA_OPTIONS], archive_options(), java_options)
+    defaults[JAVA_OPTIONS] = " ".join(options for options in ours if options)
     if "spark.master" not in given:
         asked["spark.master"] = settings["spark.master"]
     return {key: value for key, value in defaults.items() if key not in settings} | asked

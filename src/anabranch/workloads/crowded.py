@@ -18,6 +18,8 @@ Floats = npt.NDArray[np.float64]
 
 KEYS_PER_PARTITION = 40
 EXPONENT, FLATTENED = 1.2, 5.0
+FEW, MANY = 0.001, 0.3
+"""Shares of the rows of a stream that have a partner."""
 
 
 def crowded_streams(
@@ -59,28 +61,35 @@ def turning_streams(
     rows_per_batch: int = 20_000,
     turn_at: int = 8,
     window: int = 4,
-    partners: float = 0.001,
     interval_us: int = 1_000_000,
     seed: int = 0,
 ) -> Workload:
-    """Write streams `a`, `b` and `c` of `id, k, ts`; at batch `turn_at` everything turns.
+    """Write streams `a`, `b`, `c` and `d` of `id, k, x, ts`; at batch `turn_at` everything turns.
 
     `a` is crowded and its crowd goes elsewhere, as in `crowded_streams`. Of the rows of `b`, only the share
-    `partners` has a key that other streams have; after the turn it is so with `c`, and `b` is like any other
-    once a window (in batches) has passed, so that there is no time with many of both.
+    `FEW` has a key that other streams have; after the turn it is so with `c`, and the share `MANY` of `b` has
+    one once a window (in batches) has passed, so that there is no time with many of both. `d` stays as it is.
     """
-    keys = _keys_by_partition()[:, :10]  # few, so that a row has many partners
+    keys = _keys_by_partition()[:, :4]  # few, so that a row has many partners
     clock = Clock(batches, rows_per_batch, interval_us, 0, seed)
+
+    def partners(stream: int, batch: int) -> float:
+        if stream == 1:
+            return FEW if batch < turn_at + window else MANY
+        return FEW if stream == 2 and batch >= turn_at else 1.0
 
     def table_of(stream: int, batch: int) -> pa.Table:
         rng, _, ts = clock.rows_of(batch, stream=stream)
-        load = _crowd(1 if batch >= turn_at else 0) if stream == 0 else np.ones(PARTITIONS)
-        key = _drawn(rng, keys, load, len(ts))
-        if (stream == 1 and batch < turn_at + window) or (stream == 2 and batch >= turn_at):
-            key = np.where(rng.random(len(ts)) < partners, key, -1 - key)
-        return pa.table({"id": clock.first_id(batch) + np.arange(len(ts)), "k": key, "ts": utc_times(ts)})
+        crowd = np.roll(
+            _crowd(0), 3 * PARTITIONS // 8 if batch >= turn_at else 0
+        )  # of site 0, then 3, of eight
+        key = _drawn(rng, keys, crowd if stream == 0 else np.ones(PARTITIONS), len(ts))
+        key = np.where(rng.random(len(ts)) < partners(stream, batch), key, -1 - key)
+        number = clock.first_id(batch) + np.arange(len(ts))
+        return pa.table({"id": number, "k": key, "x": rng.random(len(ts)), "ts": utc_times(ts)})
 
-    made = (write_stream(root, name, batches, partial(table_of, stream)) for stream, name in enumerate("abc"))
+    names = enumerate("abcd")
+    made = (write_stream(root, name, batches, partial(table_of, stream)) for stream, name in names)
     return Workload(tuple(made), batches, interval_us, 0)
 
 

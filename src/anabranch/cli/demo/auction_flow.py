@@ -34,10 +34,11 @@ def auction_flow(workload: Workload, out: Path) -> str:
     queries = _QUERIES.format(
         three_way=THREE_WAY, two_way=TWO_WAY, out=out, auction_window=AUCTION_WINDOW, bid_window=BID_WINDOW
     )
-    return "\n".join([*(_create_stream(s, workload) for s in workload.streams), queries])
+    return "\n".join([*(create_stream(s, workload) for s in workload.streams), queries])
 
 
-def _create_stream(stream: StreamFiles, workload: Workload) -> str:
+def create_stream(stream: StreamFiles, workload: Workload) -> str:
+    """The statement that declares a stream of a workload, a file per batch."""
     return (
         f"CREATE STREAM {stream.name} ({stream.ddl})\n"
         f"  FROM parquet '{stream.path}' OPTIONS (maxFilesPerTrigger = 1)\n"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from anabranch.cli.demo.auction_flow import AUCTION_WINDOW, BID_WINDOW, TWO_WAY
-from anabranch.cli.demo.demo_shift import WrongResults
+from anabranch.cli.demo.demo_check import WrongResults
 from anabranch.cli.demo.section import Sections
 from anabranch.cli.figures import count, duration
 

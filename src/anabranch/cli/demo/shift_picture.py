@@ -11,7 +11,7 @@ _COLOURS = ("#c0392b", "#1f7a4d")
 
 
 def shift_picture(
-    path: Path, lines: Mapping[str, Sequence[float]], marks: Mapping[int, str], *, title: str
+    path: Path, lines: Mapping[str, Sequence[float]], marks: Mapping[int, str], *, title: str, first: int = 0
 ) -> None:
     """Write an SVG file that any browser shows.
 
@@ -21,12 +21,14 @@ def shift_picture(
         Milliseconds by batch, of every run.
     marks
         What happened at a batch.
+    first
+        Number of the first batch of all lines.
     """
     batches = max(len(line) for line in lines.values())
     top = max(max(line) for line in lines.values()) * 1.1 or 1.0
-    parts = [_text(LEFT, 28, title, size=18), *_axes(batches, top)]
+    parts = [_text(LEFT, 28, title, size=18), *_axes(batches, top, first)]
     for number, (batch, what) in enumerate(sorted(marks.items())):
-        x = _x(batch, batches)
+        x = _x(batch - first, batches)
         parts.append(f'<line x1="{x}" y1="{TOP}" x2="{x}" y2="{HEIGHT - BOTTOM}" class="mark"/>')
         parts.append(_text(x + 4, TOP + 14 + 16 * number, what, size=12))
     for (name, line), colour in zip(lines.items(), _COLOURS, strict=True):
@@ -45,7 +47,7 @@ _SVG = """<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{heigh
 """
 
 
-def _axes(batches: int, top: float) -> list[str]:
+def _axes(batches: int, top: float, first: int) -> list[str]:
     floor = HEIGHT - BOTTOM
     parts = [
         f'<line x1="{LEFT}" y1="{floor}" x2="{WIDTH - RIGHT}" y2="{floor}" class="axis"/>',
@@ -53,7 +55,7 @@ def _axes(batches: int, top: float) -> list[str]:
         _text(WIDTH // 2 - 20, HEIGHT - 14, "batch", size=13),
     ]
     for batch in range(0, batches, max(1, batches // 8)):
-        parts.append(_text(_x(batch, batches) - 5, floor + 18, str(batch), size=12))
+        parts.append(_text(_x(batch, batches) - 5, floor + 18, str(batch + first), size=12))
     for quarter in range(5):
         value = top * quarter / 4
         parts.append(_text(8, _y(value, top) + 4, f"{value:.0f} ms", size=12))

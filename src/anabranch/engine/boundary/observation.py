@@ -32,6 +32,11 @@ from anabranch.state.expiry import held_back
 IsOver = Callable[[LocalPlan, Track, Sequence[BlockMeta], Mapping[str, int | None]], bool]
 """Whether a track that ends has no rows any more (`site_work.is_over`)."""
 
+WORKING = "join"
+"""The phase of a slot in which its sites work."""
+ENOUGH_S = 0.02
+"""CPU time of all sites below which a step tells nothing about how crowded the machine is."""
+
 
 @dataclass(frozen=True, slots=True)
 class CompiledTracks:
@@ -137,7 +142,7 @@ class Observation:
             sites=tuple(site for r in reports for site in r.sites),
             requests=requests,
             elapsed_s=elapsed_s,
-            overhead_s=max(0.0, wall_s - busiest_s),
+            overhead_s=max(0.0, wall_s / _crowding(reports) - busiest_s),
             choices=self._choices,
             heavy=_heavy(reports),
             ended=ended,
@@ -145,6 +150,16 @@ class Observation:
                 s.name: StreamClock(s.max_ts, held.get(s.name), _rows_of(s.name, reports)) for s in streams
             },
         )
+
+
+def _crowding(reports: Sequence[SlotReport]) -> float:
+    """How many times longer than its CPU time the work of sites took, on a machine that others use, too.
+
+    The rest of the step took as much longer, and what is compared with CPU time must not count that.
+    """
+    waited_s = sum(report.seconds.get(WORKING, 0.0) for report in reports)
+    busy_s = sum(site.busy_s for report in reports for site in report.sites)
+    return max(1.0, waited_s / busy_s) if busy_s >= ENOUGH_S else 1.0
 
 
 def _choices(plans: Sequence[LocalPlan]) -> tuple[StationChoice, ...]:

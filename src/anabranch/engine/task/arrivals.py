@@ -164,17 +164,19 @@ class Arrivals:
         if reason == "late":
             stream.late += rows.num_rows
             stream.refused += rows.num_rows
-            oldest, known = int(int64s(rows, TIME).min()), stream.oldest_refused
-            stream.oldest_refused = oldest if known is None else min(oldest, known)
+            oldest, before = int(int64s(rows, TIME).min()), stream.oldest_refused
+            stream.oldest_refused = oldest if before is None else min(oldest, before)
         else:
             stream.rejected += rows.num_rows
+        # Nothing in a malformed row is to be relied on, nor its time.
+        has_time = not reason.startswith("malformed ")
         self.dead.append(
             pa.table(
                 {
                     "stream": [name] * rows.num_rows,
                     "reason": [reason] * rows.num_rows,
                     "batch": np.full(rows.num_rows, self.task.batch),
-                    "event_time_us": rows.column(TIME),
+                    "event_time_us": rows.column(TIME) if has_time else pa.nulls(rows.num_rows, pa.int64()),
                     "row": text.cast(pa.large_string()),
                 }
             )

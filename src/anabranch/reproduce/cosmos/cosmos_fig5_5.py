@@ -56,7 +56,13 @@ def cosmos_fig5_5(out: Path, *, quick: bool = False) -> Result:
             checks.append(at_most(f"R ⋈ S keeps {case}: eddy ÷ better order", m.ratio, 1.1))
         checks.append(at_least(f"R ⋈ S keeps {case}: worse order ÷ better order", worse, 1.05))
     lines = {case: (*m.fixed.values(), m.eddy) for case, m in measured.items()}
-    chart = Chart("order", "CPU (s)", (0, 1, 2), lines, {})
+    chart = Chart(
+        "order of joins",
+        "CPU (s)",
+        ("R ⋈ S first", "S ⋈ T first", "eddy"),
+        {f"R ⋈ S keeps {case}": line for case, line in lines.items()},
+        {},
+    )
     columns = ("R ⋈ S keeps", "R ⋈ S first (s)", "S ⋈ T first (s)", "eddy (s)", "eddy ÷ better")
     picture = draw(chart, out / "cosmos-fig5-5.png")
     return Result("cosmos-fig5-5", "steady selectivities", Table(columns, rows), tuple(checks), picture)
@@ -68,7 +74,13 @@ def cosmos_fig5_6(out: Path, *, quick: bool = False) -> Result:
     checks = tuple(
         at_least(f"R ⋈ S keeps {case}: rows in the better order", s, 0.8) for case, s in shares.items()
     )
-    chart = Chart("case", "rows in the better order", (0, 1), {"eddy": list(shares.values())}, {"paper": 0.8})
+    chart = Chart(
+        "R ⋈ S keeps",
+        "share of rows",
+        list(shares),
+        {"rows in the better order": list(shares.values())},
+        {"paper": 0.8},
+    )
     table = Table(("R ⋈ S keeps", "rows in the better order"), tuple(shares.items()))
     return Result(
         "cosmos-fig5-6", "orders that rows take", table, checks, draw(chart, out / "cosmos-fig5-6.png")
@@ -89,6 +101,8 @@ def cosmos_fig5_7(out: Path, *, quick: bool = False) -> Result:
     )
     rows = tuple((case, by[DecidedBy.LOTTERY], by[DecidedBy.BACK_PRESSURE]) for case, by in decided.items())
     lines = {str(by): [d[by] for d in decided.values()] for by in next(iter(decided.values()))}
-    picture = draw(Chart("case", "rows decided", (0, 1), lines, {}), out / "cosmos-fig5-7.png")
+    picture = draw(
+        Chart("R ⋈ S keeps", "share of rows decided", list(decided), lines, {}), out / "cosmos-fig5-7.png"
+    )
     table = Table(("R ⋈ S keeps", "by lottery", "by back-pressure"), rows)
     return Result("cosmos-fig5-7", "what decides", table, checks, picture)

@@ -68,9 +68,9 @@ COLUMNS = ("", *(f"{name} (s)" for name in NAMES.values()), "eddy (s)", "of the 
 def result(name: str, title: str, compared: Compared, checks: tuple[Check, ...], out: Path) -> Result:
     """One setting: a table of a line, and response times as the picture."""
     chart = Chart(
-        "order",
+        "order of joins",
         "response time (s)",
-        (0, 1, 2),
+        (*NAMES.values(), "eddy"),
         {"seconds": [c.seconds for c in (*compared.static.values(), compared.eddy)]},
         {"best static": compared.best.seconds},
     )

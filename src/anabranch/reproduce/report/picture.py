@@ -1,10 +1,11 @@
-"""Small line charts. Matplotlib is an extra (`anabranch[bench]`) and is imported when needed."""
+"""Lines, or bars where x has names. Matplotlib is an extra (`anabranch[bench]`), imported when needed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from anabranch.reproduce.report.titles import TITLES
 
@@ -15,6 +16,8 @@ class Chart:
 
     Attributes
     ----------
+    x
+        Numbers; or names, which are drawn as groups of bars.
     lines
         Values of y by label.
     flat
@@ -23,7 +26,7 @@ class Chart:
 
     x_label: str
     y_label: str
-    x: Sequence[float]
+    x: Sequence[float] | Sequence[str]
     lines: Mapping[str, Sequence[float]]
     flat: Mapping[str, float]
     log_x: bool = False
@@ -44,16 +47,14 @@ def draw(chart: Chart, path: Path) -> Path | None:
 
     figure, axes = pyplot.subplots(figsize=(8.0, 4.6), dpi=120)
     axes.set_title(TITLES.get(path.stem, path.stem), fontsize=11, loc="left")
-    for i, (label, values) in enumerate(chart.lines.items()):
-        marker = "o" if len(values) < 20 else None
-        axes.plot(chart.x, values, STYLES[i % len(STYLES)], label=label, marker=marker, ms=3, lw=1.6)
+    (_bars if _has_names(chart) else _lines)(axes, chart)
     for label, value in chart.flat.items():
         axes.axhline(value, color="grey", lw=0.8, ls=":")
         axes.annotate(
             label, (0.99, value), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=8
         )
     if chart.log_x:
-        axes.set_xscale("symlog" if min(chart.x) <= 0 else "log", base=2)
+        axes.set_xscale("symlog" if min(map(float, chart.x)) <= 0 else "log", base=2)
     if chart.log_y:
         axes.set_yscale("log")
     else:
@@ -67,3 +68,22 @@ def draw(chart: Chart, path: Path) -> Path | None:
     figure.savefig(path)
     pyplot.close(figure)
     return path
+
+
+def _has_names(chart: Chart) -> bool:
+    return any(isinstance(x, str) for x in chart.x)
+
+
+def _lines(axes: Any, chart: Chart) -> None:
+    for i, (label, values) in enumerate(chart.lines.items()):
+        marker = "o" if len(values) < 20 else None
+        axes.plot(chart.x, values, STYLES[i % len(STYLES)], label=label, marker=marker, ms=3, lw=1.6)
+
+
+def _bars(axes: Any, chart: Chart) -> None:
+    """A group for each name of x, and in it a bar for each label."""
+    width = 0.8 / len(chart.lines)
+    for i, (label, values) in enumerate(chart.lines.items()):
+        at = [n + (i - (len(chart.lines) - 1) / 2) * width for n in range(len(chart.x))]
+        axes.bar(at, values, width=0.9 * width, label=label)
+    axes.set_xticks(range(len(chart.x)), list(chart.x))
