@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from anabranch.engine.sinks.kafka_topic import kafka
     from anabranch.engine.sinks.memory_sink import memory
     from anabranch.engine.sinks.parquet_sink import parquet
+    from anabranch.engine.sinks.shared_sink import shared
     from anabranch.engine.sinks.sink import ResultBatch, Sink
     from anabranch.errors import AnabranchError, ConfigError, QueryError, RunError, SinkError, StateError
     from anabranch.language.flow import parse_flow
@@ -54,6 +55,7 @@ __all__ = [
     "memory",
     "parquet",
     "parse_flow",
+    "shared",
     "spark_session",
     "testing",
 ]
@@ -83,6 +85,7 @@ _HOMES = {
     "memory": "engine.sinks.memory_sink",
     "parquet": "engine.sinks.parquet_sink",
     "parse_flow": "language.flow",
+    "shared": "engine.sinks.shared_sink",
     "spark_session": "spark.spark_session",
 }
 

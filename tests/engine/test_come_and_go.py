@@ -21,7 +21,7 @@ from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.engine.task.staging import output_schema
 from anabranch.errors import ConfigError
 from anabranch.plan.logical import Connector, Query
-from anabranch.queries.changes import Replace
+from anabranch.queries.turnover import Replace
 from anabranch.state import PosixStorage, QueryStatus, newest
 from anabranch.state.paths import CATALOGS
 from anabranch.state.storage import lease

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from anabranch.cli.bench import bench
+from anabranch.cli.bench_queries import bench_queries
 from anabranch.cli.demo.demo import demo
 from anabranch.cli.docs import docs
 from anabranch.cli.explain import explain
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 for command in COMMANDS:
     app.command()(command)
+bench.command("queries")(bench_queries)
 app.add_typer(bench, name="bench")
 
 

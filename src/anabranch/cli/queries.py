@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -30,8 +30,9 @@ class QueryCost:
     ----------
     since
         Its first batch.
-    results
-        Rows that it has given, as far as the log of progress goes back.
+    results, cpu_ms
+        Rows that it has given and CPU time that it took, as far as the log of progress goes back. Members
+        of a group share its time by the rows they got.
     state_bytes
         Its share of the state: what several queries read is shared out evenly.
     """
@@ -40,6 +41,7 @@ class QueryCost:
     status: str
     since: int
     results: int
+    cpu_ms: float
     state_bytes: int
     text: str
     failure: str | None = None
@@ -62,28 +64,37 @@ def queries(
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("query")
     table.add_column("status")
-    for column in ("since batch", "results", "state"):
+    for column in ("since batch", "results", "CPU", "state"):
         table.add_column(column, justify="right")
     table.add_column("text", overflow="ellipsis", no_wrap=True)
     for c in costs:
-        figures = (f"{c.since}", count(c.results), size(c.state_bytes))
+        figures = (f"{c.since}", count(c.results), f"{c.cpu_ms:,.0f} ms", size(c.state_bytes))
         table.add_row(Text(c.query), c.status, *figures, Text(" ".join(c.text.split())))
     Console().print(table)
 
 
 def query_costs(storage: Storage, manifest: Manifest) -> list[QueryCost]:
     """What every query of the newest step has given and keeps."""
-    given = Counter[str]()
+    given, cpu = Counter[str](), defaultdict[str, float](float)
     for record in read_log(storage, PROGRESS_LOG):
         for name, told in record.get("queries", {}).items():
             given[name] += told["numOutputRows"]
-    kept = _state_bytes(manifest)
+            cpu[name] += told.get("cpuMs", 0.0)
+    kept, groups = _state_bytes(manifest), manifest.catalog.get("groups", {})
     texts = {name: known["text"] for name, known in manifest.catalog["queries"].items()}
     return [
         QueryCost(
-            q.name, str(q.status), q.since, given[q.name], round(kept[q.name]), texts[q.name], q.failure
+            q.name,
+            str(q.status),
+            q.since,
+            given[q.name],
+            round(cpu[q.name], 1),
+            round(kept[q.name]),
+            texts[q.name],
+            q.failure,
         )
         for q in manifest.queries
+        if q.name not in groups
     ]
 
 
@@ -91,13 +102,15 @@ def _state_bytes(manifest: Manifest) -> dict[str, float]:
     from anabranch.engine.step.retention import states_of
     from anabranch.queries.catalog import known_streams, reconcile
 
-    streams = known_streams(manifest)
-    bound = [bind_query(n, known["text"], streams) for n, known in manifest.catalog["queries"].items()]
+    streams, groups = known_streams(manifest), manifest.catalog.get("groups", {})
+    queries = {name: q for name, q in manifest.catalog["queries"].items() if name not in groups}
+    bound = [bind_query(name, known["text"], streams) for name, known in queries.items()]
     catalog = reconcile(tuple(streams.values()), bound, manifest)
     readers: dict[str, list[str]] = {}
     for plan in catalog.plans:
         for state in states_of([plan]):
-            readers.setdefault(state, []).append(plan.query.name)
+            members = groups.get(plan.query.name, {}).get("members", (plan.query.name,))
+            readers.setdefault(state, []).extend(members)
     kept = dict.fromkeys((q.name for q in bound), 0.0)
     for block in manifest.blocks:
         for name in readers.get(block.state, ()):

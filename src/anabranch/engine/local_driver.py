@@ -17,7 +17,8 @@ from anabranch.engine.reports import SlotReport
 from anabranch.engine.run_record import RunRecord
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.memory_sink import MemorySink
-from anabranch.engine.sinks.parquet_sink import ParquetSink
+from anabranch.engine.sinks.parquet_sink import ParquetSink, parquet_options
+from anabranch.engine.sinks.shared_sink import SharedSink, declared_shared, placed, shared
 from anabranch.engine.sinks.sink import Sink
 from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
 from anabranch.engine.task.hop_run import run_hop
@@ -31,7 +32,8 @@ from anabranch.language.flow import bind_query
 from anabranch.plan.inputs import HASH
 from anabranch.plan.logical import Connector, Query, Stream
 from anabranch.queries.catalog import reconcile
-from anabranch.queries.changes import Add, Change, Drop, Replace, queries_at_start
+from anabranch.queries.changes import queries_at_start
+from anabranch.queries.turnover import Add, Change, Drop, Replace
 from anabranch.state import PosixStorage, Storage, newest
 from anabranch.state.fence import acquire
 
@@ -75,6 +77,7 @@ class LocalRun:
                 q.name: given.get(q.name) or (_sink(q) if q.name in submitted else MemorySink())
                 for q in running
             }
+            running = placed(running, self.sinks, manifest)
             self.loop = BatchLoop(
                 storage=storage,
                 fence=self.fence,
@@ -84,7 +87,7 @@ class LocalRun:
                     manifest,
                     stations=settings.uses_stations,
                     submitted=submitted,
-                    sharing=settings.sharing == "auto",
+                    sharing=settings.sharing,
                 ),
                 settings=settings,
                 sinks=self.sinks,
@@ -149,6 +152,7 @@ class LocalRun:
 
     def results(self, query: str) -> pa.Table:
         sink = self.sinks[query]
+        sink = sink.sink if isinstance(sink, SharedSink) else sink
         assert isinstance(sink, MemorySink)
         return sink.table()
 
@@ -168,9 +172,11 @@ class LocalRun:
 
 
 def _sink(query: Query) -> Sink:
-    if query.sink is not None and query.sink.format == "parquet" and query.sink.path is not None:
-        return ParquetSink(query.sink.path)
-    return MemorySink()
+    if query.sink is None or query.sink.format != "parquet" or query.sink.path is None:
+        return MemorySink()
+    connector, is_shared = declared_shared(query.sink)
+    sink = ParquetSink(query.sink.path, **parquet_options(connector))
+    return shared(sink) if is_shared else sink
 
 
 def rows_by_slot(task: SlotTask, rows: pa.Table) -> list[list[pa.RecordBatch]]:

@@ -6,6 +6,7 @@ translates from Spark to DuckDB as they stand; the real ingest is tested on Spar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -24,7 +25,9 @@ from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.arrow_types import arrow_type
 from anabranch.operators.rows.order import combine_hashes
 from anabranch.plan.inputs import HASH, SEQUENCE, TIME, Input, Layout, is_wide
-from anabranch.plan.logical import Field, Stream
+from anabranch.plan.logical import ARRIVED, Field, Stream
+
+_TEXT_OF_BYTES = re.compile(r"TRY_CAST\((UNHEX\('[0-9A-F]*'\)) AS TEXT\)")
 
 
 def wire_rows(
@@ -161,7 +164,7 @@ def _expressions(inputs: Iterable[Input]) -> list[str]:
     for source in inputs:
         if source.filter:
             found[_duckdb(source.filter)] = None
-        for field in (*source.route.keys, *source.keys, *source.fields):
+        for field in (*source.route.keys, *source.keys, *(f for f in source.fields if f != ARRIVED)):
             found[_duckdb(field.sql)] = None
     return list(found)
 
@@ -187,7 +190,9 @@ def _connection() -> duckdb.DuckDBPyConnection:
 
 @cache
 def _duckdb(spark_sql: str) -> str:
-    return sqlglot.transpile(spark_sql, read="spark", write="duckdb")[0]
+    translated = sqlglot.transpile(spark_sql, read="spark", write="duckdb")[0]
+    # DuckDB would write bytes out: '\x27' for a quote.
+    return _TEXT_OF_BYTES.sub(r"decode(\1)", translated)
 
 
 def _to_lane(values: pa.Array) -> pa.Array:

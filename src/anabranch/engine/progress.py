@@ -51,12 +51,15 @@ class QueryProgress:
     output_rows: int
     rows_waiting: int
     failure: str | None = None
+    cpu_ms: float = 0.0
+    """Its own, or its share of its group's."""
 
     def to_json(self) -> dict[str, Any]:
         told: dict[str, Any] = {
             "status": self.status,
             "numOutputRows": self.output_rows,
             "numRowsWaiting": self.rows_waiting,
+            "cpuMs": self.cpu_ms,
         }
         return told | ({"failure": self.failure} if self.failure else {})
 

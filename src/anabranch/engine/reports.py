@@ -44,6 +44,12 @@ class SlotReport:
     """CPU time by the site that should have packed what this slot took over: `charge_packing`."""
     heavy: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """By state of an input, (hash, new rows) of keys that many rows have."""
+    given: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    """By group, the members that have rows, and how many."""
+    given_alone: dict[str, int] = field(default_factory=dict)
+    """Rows of queries that are in no group, and share a sink with others."""
+    query_s: dict[str, float] = field(default_factory=dict)
+    """CPU time by query, or group."""
     rewritten: set[str] = field(default_factory=set)
     """Names of blocks with rows that other blocks of the step have, too: merged, or copied."""
 

@@ -22,7 +22,8 @@ _CHOICES = {
     "routing": ("auto", "hash", "aligned"),
     "end_of_input": ("true", "false"),
     "isolation": ("shared", "per_site"),
-    "sharing": ("auto", "off"),
+    "sharing": ("auto", "open", "off"),
+    "sink_failures": ("stop", "end"),
 }
 _MAY_BE_AUTO = ("one_slot_rows", "skew_buffer_rows", "work_memory_mb")
 _LITTLE_ROWS = 100_000
@@ -41,6 +42,7 @@ class Settings:
     """Rows of a batch up to which one slot takes them as they come, if that is little work; 0 is never.
     `auto`: 100,000 if the number of slots is not given, else never."""
     quota_pairs: int = 200_000_000
+    quota_cpu_ms: int = 0
     """Pairs that a query may match in one batch at one site before it is ended: bounds its time."""
     work_memory_mb: Literal["auto"] | int = "auto"
     """Rows that a query may make and keep in one batch at one site, in MiB; `auto`: by the memory of the
@@ -74,6 +76,7 @@ class Settings:
     isolation: str = "shared"
     """Whether sites share their blocks; `per_site`: a partition that moves is copied, and that is charged."""
     sharing: str = "off"
+    sink_failures: str = "stop"
     """Whether queries that one representative can answer run as one and are split after: `auto`, `off`."""
     end_of_input: str = "false"
     """Whether a run that reads what is available and stops declares that nothing older will come."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from sqlglot import exp
@@ -10,6 +10,7 @@ from sqlglot import exp
 from anabranch.language.binding.binder import bind_select, plan_query
 from anabranch.language.binding.scope import NotYetKnown, check_name
 from anabranch.language.ingest.bind_stream import bind_stream, bind_table
+from anabranch.language.shared_columns import not_alike, same_sink
 from anabranch.language.syntax.dialect import parse_select, parse_statements
 from anabranch.language.syntax.source_text import SourceText
 from anabranch.language.syntax.statements import CreateQuery, CreateStream, CreateTable, SetOption
@@ -80,6 +81,7 @@ def parse_flow(
                         raise
                     unbound[statement.name.name] = str(missing)
                 else:
+                    _refuse_other_columns(statement, query, queries.values(), source)
                     queries[query.name.lower()] = query
             case SetOption():
                 settings[statement.key] = statement.value
@@ -92,6 +94,19 @@ def parse_flow(
         text,
         path,
     )
+
+
+def _refuse_other_columns(
+    statement: CreateQuery, query: Query, others: Iterable[Query], source: SourceText
+) -> None:
+    """Queries that write to one sink have the same columns there."""
+    where = same_sink(query.sink)
+    beside = next((o for o in others if where is not None and same_sink(o.sink) == where), None)
+    if beside is None:
+        return
+    for one in (beside, query):
+        if (why := not_alike(beside, one)) is not None:
+            raise source.error(statement.name, f"query {one.name!r} {why[0]}", why[1])
 
 
 def bind_query(

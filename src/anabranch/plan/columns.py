@@ -62,6 +62,15 @@ def columns_above(routed: RoutedQuery, inside: tuple[str, ...]) -> tuple[str, ..
     return tuple(columns) + tuple(name for name in used if name.rsplit(".", 1)[0] in here)
 
 
+def quoted_names(sql: str) -> tuple[str, ...]:
+    """Names of columns that an expression reads.
+
+    >>> quoted_names('"a.0" || "b.1" || "a.0"')
+    ('a.0', 'b.1')
+    """
+    return tuple(dict.fromkeys(name for name in QUOTED.findall(sql) if name))
+
+
 def columns_in(query: Query, expressions: list[str]) -> tuple[str, ...]:
     known = {column_name(r.alias, i) for r in query.refs for i in range(len(r.fields))}
     found = dict.fromkeys(name for sql in expressions for name in QUOTED.findall(sql))

@@ -136,6 +136,11 @@ class Field:
     type: str
 
 
+ARRIVED = Field("arrived", "bigint")
+"""The batch in which a row came. The slots know it, so that it does not travel; no column is called so, for
+names of columns are quoted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ref:
     """One appearance of a stream in FROM, with its window and the values the query takes from it."""
@@ -342,12 +347,16 @@ class Split:
         Columns of the event times of its references, where windows differ. The attribute `age.<i>` is how
         much older the i-th of them is than the newest of all, in microseconds.
     attributes
-        Columns that predicates are about, with their types.
+        Columns that predicates may be about, with their types.
+    arrived
+        Columns of the batches in which the rows of its references came, where members may join later. The
+        attribute `arrived.0` is the first of them.
     """
 
     members: tuple[Member, ...]
     times: tuple[str, ...]
     attributes: tuple[tuple[str, str], ...]
+    arrived: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +375,13 @@ class Query:
     grouping: Grouping | None = None
     split: Split | None = None
     """Of a representative: who gets its results."""
+    place: str | None = None
+    """Name of the sink that it shares with other queries; None where it has one of its own."""
+
+    @property
+    def owner(self) -> str:
+        """Under whose name its results are written: its own, or that of the sink that it shares."""
+        return self.name if self.place is None else self.place
 
     @property
     def answered(self) -> tuple[Query, ...]:

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
-
-import xxhash
 
 from anabranch.errors import StateError
 from anabranch.operators.group.final_rows import Emission
-from anabranch.plan.aggregate import NEED_ROWS, aggregate_column, is_bound
 from anabranch.plan.explain import explain
 from anabranch.plan.fragments import with_shared_states
 from anabranch.plan.inputs import Layout, RoutedQuery, layout_of
 from anabranch.plan.local_plan import LocalPlan, compile_plan
 from anabranch.plan.logical import (
     AGGREGATES_ALIAS,
-    RESULTS_ALIAS,
-    Aggregate,
     Column,
     Connector,
-    Grouping,
     Query,
     Stream,
     TableJoin,
-    column_name,
 )
+from anabranch.plan.roster_change import NO_CHANGE, RosterChange
 from anabranch.plan.tree import Plan, default_plan, parse_plan
-from anabranch.queries.groups import running_queries
+from anabranch.queries.fingerprint import fields_kept, fingerprint
+from anabranch.queries.groups import Group, Groups, running_queries, signature_of
 from anabranch.state import Manifest, QueryState, QueryStatus
 
+MOST_GROUPS = 8
+"""Groups with one signature that a new query looks at: each begins where another did not do."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Catalog:
     """The streams and queries of a session, reconciled with what its checkpoint knows."""
 
@@ -46,10 +45,15 @@ class Catalog:
     """Whether Spark tells the sources apart by name; else by position."""
     stations: bool = True
     """Whether new joins without a key that all streams share run at stations."""
-    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By representative the text of every query that it was made for, those that have left among them."""
+    sharing: str = "off"
+    """Whether queries that come form groups, and of which kind."""
+    groups: Groups = field(default_factory=dict)
+    """By representative."""
+    roster: RosterChange = field(default=NO_CHANGE, compare=False, repr=False)
+    """Which members have come and gone with the last step, where the layout has stayed."""
     forgotten: frozenset[str] = frozenset()
-    """Queries that were dropped while a session ran: declared again, they stay so."""
+    """Queries that were declared, and then dropped or replaced while a session ran: what declares them does
+    not speak for them any more."""
     retired: frozenset[str] = frozenset()
     """Queries that are gone, but for the layout: it stays as it is until another query comes."""
     submitted: frozenset[str] = frozenset()
@@ -57,10 +61,50 @@ class Catalog:
     content: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What the next session will compare itself with; it stays when queries emit or fail."""
 
-    @property
+    @cached_property
     def answered(self) -> tuple[Query, ...]:
         """The queries as users know them: members of groups in the place of their representatives."""
         return tuple(member for query in self.queries for member in query.answered)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Query]:
+        return {query.name: query for query in self.answered}
+
+    @cached_property
+    def state_of(self) -> dict[str, QueryState]:
+        """States by query."""
+        return {state.name: state for state in self.states}
+
+    @cached_property
+    def by_signature(self) -> dict[Hashable, tuple[Query, ...]]:
+        """Representatives of groups that queries can join: where a new query finds its own, newest first."""
+        streams = {stream.name: stream for stream in self.streams}
+        found: dict[Hashable, tuple[Query, ...]] = {}
+        for query in self.queries:
+            joinable = query.split is not None and query.grouping is None and query.name not in self.failed()
+            if joinable and (mark := signature_of(query.answered[0], streams)) is not None:
+                found[mark] = (query, *found.get(mark, ()))[:MOST_GROUPS]
+        return found
+
+    def with_members_in_layout(self) -> Catalog:
+        """The same catalog; its layout, of which workers are told, names the members that there are now."""
+        now = {query.name: query for query in self.queries if query.split is not None}
+        routed = (replace(r, query=now.get(r.query.name, r.query)) for r in self.layout.queries)
+        plans = (replace(p, query=now.get(p.query.name, p.query)) for p in self.plans)
+        return replace(
+            self,
+            layout=replace(self.layout, queries=tuple(routed)),
+            plans=tuple(plans),
+            roster=NO_CHANGE,
+        )
+
+    def answered_by(self, name: str) -> Query | None:
+        """The query of this name, as its user knows it."""
+        return self._by_name.get(name)
+
+    def group_with(self, name: str) -> str | None:
+        """The group that a query is in."""
+        return next((group for group, known in self.groups.items() if name in known.members), None)
 
     @property
     def table_joins(self) -> dict[str, list[TableJoin]]:
@@ -77,22 +121,30 @@ class Catalog:
         used = {source.stream for source in self.layout.inputs}
         return [s.name for s in self.streams if s.name in used]
 
+    @cached_property
+    def _ended(self) -> frozenset[str]:
+        ended = (s.name for s in self.states if s.status is not QueryStatus.RUNNING)
+        return self.retired.union(ended)
+
     def running_plans(self) -> tuple[LocalPlan, ...]:
         failed = self.failed()
         return tuple(p for p in self.plans if p.query.name not in failed)
 
     def failed(self) -> frozenset[str]:
         """Queries that were ended: they failed, or were dropped."""
-        ended = (s.name for s in self.states if s.status is not QueryStatus.RUNNING)
-        return self.retired.union(ended)
+        return self._ended
 
     def dropped(self) -> frozenset[str]:
         """Queries that were dropped with the last step."""
-        return frozenset(s.name for s in self.states if s.status is QueryStatus.DROPPED)
+        states = self.state_of
+        return frozenset(
+            name for name in self._ended if name in states and states[name].status is QueryStatus.DROPPED
+        )
 
     def failures(self) -> dict[str, str]:
         """Why they were, by query."""
-        return {s.name: s.failure for s in self.states if s.failure}
+        states = self.state_of
+        return {name: why for name in self._ended if name in states and (why := states[name].failure)}
 
     def with_failures(self, failures: Mapping[str, str]) -> Catalog:
         """This catalog with queries ended, each with its reason."""
@@ -106,11 +158,15 @@ class Catalog:
 
     def emitted(self) -> dict[str, int]:
         """By query that emits rows once they are final: the time up to which it has."""
-        return {s.name: s.emitted_us for s in self.states if s.emitted_us is not None}
+        return {s.name: s.emitted_us for s in self._emitting if s.emitted_us is not None}
+
+    @cached_property
+    def _emitting(self) -> tuple[QueryState, ...]:
+        return tuple(s for s in self.states if s.emitted_us is not None or s.ahead)
 
     def ahead(self) -> dict[str, dict[int, int]]:
         """By query of which some partitions have emitted further than others: these, and up to which time."""
-        return {s.name: dict(s.ahead) for s in self.states if s.ahead}
+        return {s.name: dict(s.ahead) for s in self._emitting if s.ahead}
 
     def with_emitted(self, emissions: Mapping[str, Emission], waiting: Mapping[str, int]) -> Catalog:
         """This catalog with queries that have emitted what was final.
@@ -138,26 +194,43 @@ class Catalog:
 
     def to_json(self) -> dict[str, Any]:
         """Make `content`."""
-        states = {state.name: state for state in self.states}
         plans = {plan.query.name: str(plan.plan) for plan in self.plans}
+        at_stations = {r.query.name for r in self.layout.queries if r.tree is not None}
         return {
             "streams": {s.name: _stream_json(s) for s in self.streams},
             "queries": {
-                query.name: {
-                    "fingerprint": states[query.name].fingerprint,
-                    "since": states[query.name].since,
-                    "plan": plans.get(query.name),
-                    "text": query.text,
-                    "fields": _fields(query),
-                    "stations": r.tree is not None,
-                    "sink": _sink_json(query.sink),
-                }
-                | ({"submitted": True} if query.name in self.submitted else {})
-                for r in self.layout.queries
-                for query in {q.name: q for q in (r.query, *r.query.answered)}.values()
-                if query.name in states
+                query.name: self.entry_of(query, plans.get(query.name), stations=running.name in at_stations)
+                for running in self.queries
+                for query in {q.name: q for q in (running, *running.answered)}.values()
+                if query.name in self.state_of
             },
-            "groups": {name: dict(members) for name, members in self.groups.items()},
+            **self._rest_of_content(),
+        }
+
+    def entry_of(self, query: Query, plan: str | None = None, *, stations: bool = False) -> dict[str, Any]:
+        """What `content` has of a query."""
+        state = self.state_of[query.name]
+        return {
+            "fingerprint": state.fingerprint,
+            "since": state.since,
+            "plan": plan,
+            "text": query.text,
+            "fields": fields_kept(query),
+            "stations": stations,
+            "sink": _sink_json(query.sink),
+            **({} if query.place is None else {"place": query.place}),
+            **({"submitted": True} if query.name in self.submitted else {}),
+        }
+
+    def content_after(self, before: Catalog, came: Sequence[Query], gone: Collection[str]) -> dict[str, Any]:
+        """The same, made of that of the catalog before: only members of groups have come and gone."""
+        entries = {name: entry for name, entry in before.content["queries"].items() if name not in gone}
+        entries |= {query.name: self.entry_of(query) for query in came}
+        return {**before.content, "queries": entries, **self._rest_of_content()}
+
+    def _rest_of_content(self) -> dict[str, Any]:
+        return {
+            "groups": {name: group.to_json() for name, group in self.groups.items()},
             "sources": {"by_name": self.sources_by_name, "order": self.sources},
             "dropped": sorted(self.forgotten),
         }
@@ -171,7 +244,8 @@ def reconcile(
     sources_by_name: bool = False,
     stations: bool = True,
     submitted: Iterable[str] = (),
-    sharing: bool = False,
+    sharing: str = "off",
+    standing: Mapping[str, Query] | None = None,
 ) -> Catalog:
     """Accept changes that leave the meaning of the kept state alone; refuse the others.
 
@@ -187,15 +261,25 @@ def reconcile(
     submitted
         Queries that came while a session ran.
     sharing
-        Whether new queries form groups; those that the checkpoint knows go on in the group they are in.
+        Whether new queries form groups, and of which kind; those that the checkpoint knows go on in the group
+        they are in.
+    standing
+        Representatives of a session that runs.
     """
     known = {q.name: q for q in manifest.queries} if manifest else {}
     remembered: Mapping[str, Any] = manifest.catalog if manifest else {}
     for stream in streams:
         _check_stream(stream, remembered.get("streams", {}).get(stream.name))
     next_batch = manifest.batch + 1 if manifest else 0
-    groups: Mapping[str, Mapping[str, str]] = remembered.get("groups", {})
-    running, groups = running_queries(queries, streams, groups, known=known, sharing=sharing)
+    running, groups = running_queries(
+        queries,
+        streams,
+        {name: Group.from_json(told) for name, told in remembered.get("groups", {}).items()},
+        known=known,
+        sharing=sharing,
+        batch=next_batch,
+        standing=standing,
+    )
     states = []
     for query in {q.name: q for r in running for q in (r, *r.answered)}.values():
         before = known.get(query.name)
@@ -225,6 +309,7 @@ def reconcile(
         plans,
         sources_by_name,
         stations,
+        sharing,
         groups,
         forgotten=frozenset(remembered.get("dropped", ())),
         submitted=frozenset(submitted),
@@ -262,44 +347,6 @@ def explain_query(catalog: Catalog, name: str, *, sites: int) -> str:
     return f"{name} is one of {len(running.answered)} queries that are answered by\n{text}"
 
 
-def fingerprint(query: Query) -> str:
-    """Digest of what decides a query's state: references, windows, filters, keys, predicates."""
-    refs = [(r.alias, r.stream, r.window_us, r.filter) for r in query.refs]
-    classes = [(c.type, [(m.alias, m.field.sql, m.field.type) for m in c.members]) for c in query.classes]
-    residuals = sorted(_spelled_out(query, r.sql) for r in query.residuals)
-    parts: tuple[object, ...] = (refs, classes, residuals)
-    if query.grouping is not None:
-        parts += (_grouped(query, query.grouping),)
-    return xxhash.xxh3_128_hexdigest(repr(parts).encode())
-
-
-def _grouped(query: Query, grouping: Grouping) -> tuple[object, ...]:
-    keys = [(k.hashed.sql, k.hashed.type) for k in grouping.keys]
-    having = None if grouping.having is None else _spelled_out(query, grouping.having)
-    if having is not None:
-        for number, value in enumerate(grouping.values):
-            having = having.replace(f'"{column_name(RESULTS_ALIAS, number)}"', value.name)
-        for number, aggregate in enumerate(grouping.aggregates):
-            argument = "*" if aggregate.field is None else _argument(query, grouping, aggregate.field)
-            having = having.replace(f'"{aggregate_column(number)}"', f"{aggregate.function}({argument})")
-    if grouping.window is None:
-        return keys, grouping.rows, grouping.distinct, having
-    rows = any(a.function in NEED_ROWS for a in grouping.aggregates)
-    return keys, grouping.window, rows, having
-
-
-def _argument(query: Query, grouping: Grouping, field: int) -> str:
-    return grouping.values[field].name if grouping.values else query.refs[0].fields[field].sql
-
-
-def _spelled_out(query: Query, sql: str) -> str:
-    """A predicate with its fields written out, so that it does not depend on their numbering."""
-    for ref in query.refs:
-        for i in reversed(range(len(ref.fields))):
-            sql = sql.replace(f'"{ref.alias}.{i}"', f"{ref.alias}:{ref.fields[i].sql}")
-    return sql
-
-
 def _check_query(query: Query, before: QueryState, remembered: Mapping[str, Any]) -> None:
     advice = "give the changed query a new name, or start with a new checkpoint"
     if fingerprint(query) != before.fingerprint:
@@ -308,7 +355,7 @@ def _check_query(query: Query, before: QueryState, remembered: Mapping[str, Any]
             f"state would not fit: {advice}. The checkpoint knows: {remembered['text']}"
         )
     kept = {(alias, field) for alias, fields in remembered["fields"].items() for field in fields}
-    missing = sorted((a, f) for a, fields in _fields(query).items() for f in fields if (a, f) not in kept)
+    missing = sorted((a, f) for a, fields in fields_kept(query).items() for f in fields if (a, f) not in kept)
     if missing:
         wanted = ", ".join(
             field if alias == AGGREGATES_ALIAS else f"{alias}.{field}" for alias, field in missing
@@ -343,20 +390,3 @@ def _stream_json(stream: Stream) -> dict[str, Any]:
         "lateness_us": stream.lateness_us,
         "columns": {c.name: c.type for c in stream.columns},
     }
-
-
-def _fields(query: Query) -> dict[str, list[str]]:
-    fields = {r.alias: [f"{f.sql}::{f.type}" for f in r.fields] for r in query.refs}
-    if query.grouping is not None and query.grouping.values:
-        fields[RESULTS_ALIAS] = [value.name for value in query.grouping.values]
-    if query.grouping is not None and query.grouping.window is not None:
-        # Windows keep partial aggregates: another function of the same column has none.
-        partial = (a for a in query.grouping.aggregates if not is_bound(a.function))
-        fields[AGGREGATES_ALIAS] = [_spelled_aggregate(query, a) for a in partial]
-    return fields
-
-
-def _spelled_aggregate(query: Query, aggregate: Aggregate) -> str:
-    assert query.grouping is not None
-    inputs = (i for i in (aggregate.field, aggregate.by) if i is not None)
-    return f"{aggregate.function}({', '.join(_argument(query, query.grouping, i) for i in inputs)})"

@@ -7,79 +7,54 @@ for one step more, as dropped: a crash before its sink has the results of its la
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from anabranch.errors import ConfigError, StateError
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Connector, Query, Stream
 from anabranch.queries.catalog import Catalog, reconcile
+from anabranch.queries.turnover import Add, Change, Drop, Replace, Turned, turned_over
 from anabranch.state import Manifest, QueryStatus
 
-
-@dataclass(frozen=True, slots=True)
-class Add:
-    """A query that is to run."""
-
-    query: Query
-
-    @property
-    def name(self) -> str:
-        return self.query.name
+ALL_LOOKED_AT = 100
+"""With more queries than this, nobody looks whether the one that goes is the last."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """A query that is to end."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Replace:
-    """A query that is to go on with another text: with its state if that has all it needs, else anew."""
-
-    query: Query
-
-    @property
-    def name(self) -> str:
-        return self.query.name
-
-
-Change = Add | Drop | Replace
-
-
-def check_change(change: Change, catalog: Catalog, pending: Sequence[Change]) -> None:
-    """Refuse a change that makes no sense after those that are under way."""
-    there = {s.name for s in catalog.states if s.status is not QueryStatus.DROPPED} - catalog.groups.keys()
-    going = {other.name for other in pending if isinstance(other, Drop)}
-    there = (there - going) | {other.name for other in pending if not isinstance(other, Drop)}
+def check_change(change: Change, catalog: Catalog, pending: Mapping[str, Change]) -> None:
+    """Refuse a change that makes no sense after those that are under way, of which the last counts."""
+    state, other = catalog.state_of.get(change.name), pending.get(change.name)
+    there = state is not None and state.status is not QueryStatus.DROPPED
+    there = (there and change.name not in catalog.groups) if other is None else not isinstance(other, Drop)
     if isinstance(change, Add):
-        if change.name in there:
+        if there:
             raise ConfigError(
                 f"there is a query {change.name!r} already: choose another name, or drop it first"
             )
-        if change.name in going:
+        if isinstance(other, Drop):
             raise ConfigError(f"query {change.name!r} is just being dropped: add it after the next batch")
         return
-    if change.name not in there:
-        listed = ", ".join(sorted(there)[:20]) or "none"
+    if not there:
+        listed = ", ".join(sorted(_names(catalog, pending))[:20]) or "none"
         raise ConfigError(f"there is no query {change.name!r}: choose from {listed}")
-    if any(change.name in members for members in catalog.groups.values()):
-        raise ConfigError(
-            f"query {change.name!r} shares its work with others, which cannot change while the session runs: "
-            "change it and start again, or start with sharing = 'off'"
-        )
     if isinstance(change, Replace):
         _check_outputs(change.query, catalog, pending)
-    elif there == {change.name}:
+    elif len(catalog.states) <= ALL_LOOKED_AT and _names(catalog, pending) == {change.name}:
         raise ConfigError(f"{change.name!r} is the only query: stop the session instead of dropping it")
 
 
-def _check_outputs(query: Query, catalog: Catalog, pending: Sequence[Change]) -> None:
-    known = {q.name: q for q in catalog.answered}
-    known |= {other.name: other.query for other in pending if not isinstance(other, Drop)}
-    before = [(o.name, o.type) for o in known[query.name].outputs]
+def _names(catalog: Catalog, pending: Mapping[str, Change]) -> set[str]:
+    """Queries that will be there."""
+    there = {s.name for s in catalog.states if s.status is not QueryStatus.DROPPED} - catalog.groups.keys()
+    going = {name for name, other in pending.items() if isinstance(other, Drop)}
+    return (there - going) | (pending.keys() - going)
+
+
+def _check_outputs(query: Query, catalog: Catalog, pending: Mapping[str, Change]) -> None:
+    other = pending.get(query.name)
+    known = catalog.answered_by(query.name) if other is None or isinstance(other, Drop) else other.query
+    assert known is not None
+    before = [(o.name, o.type) for o in known.outputs]
     if [(o.name, o.type) for o in query.outputs] != before:
         columns = ", ".join(f"{name} {kind}" for name, kind in before)
         raise ConfigError(
@@ -95,55 +70,43 @@ def changed(catalog: Catalog, changes: Sequence[Change], manifest: Manifest) -> 
     manifest
         Of the step, with its catalog as it ran: what queries that stay must agree with.
     """
-    if all(isinstance(change, Drop) for change in changes):
-        return _without(catalog, {change.name for change in changes})
-    gone = catalog.dropped()
-    queries = {q.name: q for q in catalog.answered if q.name not in gone}
+    turned = turned_over(catalog, changes, batch=manifest.batch + 1)
+    if turned.rest:
+        return _laid_out_anew(turned, manifest)
+    return turned.catalog
+
+
+def _laid_out_anew(turned: Turned, manifest: Manifest) -> Catalog:
+    """The catalog after a change for which rows must come otherwise than before."""
+    catalog = turned.catalog
+    queries = {q.name: q for q in catalog.answered}
     new: set[str] = set()
-    dropped: set[str] = set()
-    for change in changes:
-        if isinstance(change, Drop):
-            dropped.add(change.name)
-            if change.name in new:  # it has never run
-                del queries[change.name]
-                dropped.discard(change.name)
-        else:
-            if isinstance(change, Add) or not _fits(change.query, catalog, manifest):
-                new.add(change.name)
-            queries[change.name] = change.query
-    came = {change.name for change in changes if not isinstance(change, Drop)}
-    known = replace(manifest, queries=tuple(s for s in catalog.states if s.name not in new | gone))
+    for change in turned.rest:
+        if isinstance(change, Add) or not _fits(change.query, catalog, manifest):
+            new.add(change.name)
+        queries[change.name] = change.query
+    came = {change.name for change in turned.rest}
+    states = tuple(s for s in catalog.states if s.name not in new)
+    known = replace(manifest, queries=states, catalog=catalog.content)
     after = reconcile(
         catalog.streams,
         tuple(queries.values()),
         known,
         sources_by_name=catalog.sources_by_name,
         stations=catalog.stations,
-        submitted=((catalog.submitted - gone) | came) & queries.keys(),
+        submitted=(catalog.submitted | came) & queries.keys(),
+        sharing=catalog.sharing,
+        standing={q.name: q for q in catalog.queries if q.split is not None},
     )
-    states = (replace(s, status=QueryStatus.DROPPED) if s.name in dropped else s for s in after.states)
-    forgotten = (catalog.forgotten | dropped) - came
-    after = replace(after, states=tuple(states), forgotten=forgotten)
-    return replace(after, content=after.to_json())
-
-
-def _without(catalog: Catalog, names: set[str]) -> Catalog:
-    """The catalog when queries go and none comes: rows come as before, so that ingest need not change."""
-    gone = catalog.dropped()
-    left = [s for s in catalog.states if s.name not in gone]
-    after = replace(
-        catalog,
-        queries=tuple(q for q in catalog.queries if q.name not in gone),
-        states=tuple(replace(s, status=QueryStatus.DROPPED) if s.name in names else s for s in left),
-        retired=catalog.retired | gone,
-        forgotten=catalog.forgotten | names,
-        submitted=catalog.submitted - gone,
-    )
+    replaced = {c.name for c in turned.rest if isinstance(c, Replace)} - catalog.submitted
+    after = replace(after, forgotten=catalog.forgotten | replaced)
     return replace(after, content=after.to_json())
 
 
 def _fits(query: Query, catalog: Catalog, manifest: Manifest) -> bool:
     """Whether a query can go on with the state of the one that it replaces."""
+    if catalog.state_of.get(query.name) is None or catalog.group_with(query.name) is not None:
+        return False
     try:
         reconcile(catalog.streams, [query], manifest)
     except StateError:

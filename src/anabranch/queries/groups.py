@@ -3,55 +3,99 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import xxhash
 
 from anabranch.language.flow import bind_query
-from anabranch.plan.logical import Query, Stream
+from anabranch.plan.logical import Member, Query, Stream
 from anabranch.queries.benefit import benefit
-from anabranch.queries.representative import representative
+from anabranch.queries.representative import joining_member, representative
 from anabranch.queries.shape import Shape
 from anabranch.queries.signature import signature
 
-Groups = Mapping[str, Mapping[str, str]]
-"""By representative the texts of the queries it was made for, by name."""
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What a checkpoint remembers of a group.
+
+    Attributes
+    ----------
+    formed
+        Texts of the queries that it was formed of, by name: its representative, and so its state, is that of
+        all of them for as long as the group lasts.
+    members
+        Queries that are in it now; by name the batch from which those count that have joined later.
+    is_open
+        Whether its representative takes all rows and columns.
+    """
+
+    formed: Mapping[str, str]
+    members: Mapping[str, int | None]
+    is_open: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {"formed": dict(self.formed), "members": dict(self.members), "open": self.is_open}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Self:
+        return cls(told["formed"], told["members"], told["open"])
 
 
-def group_queries(queries: Sequence[Query], streams: Sequence[Stream]) -> tuple[Query, ...]:
-    """What a session runs for these queries: representatives of groups that pay, and the others."""
+Groups = Mapping[str, Group]
+"""By representative."""
+
+
+def signature_of(query: Query, streams: Mapping[str, Stream]) -> Hashable | None:
+    """What a query shares with its group; None for one that stays alone."""
+    # A table has versions: which one a row has met is not in the results.
+    return None if any(ref.tables for ref in query.refs) else signature(Shape(query, streams))
+
+
+def group_queries(
+    queries: Sequence[Query], streams: Sequence[Stream], *, is_open: bool = False, batch: int = 0
+) -> tuple[Query, ...]:
+    """What a session runs for these queries: representatives of groups that pay, and the others.
+
+    Parameters
+    ----------
+    is_open
+        Whether every query that can be in a group is in one, that others can join.
+    batch
+        From which they count: no two groups have the same name.
+    """
     known = {stream.name: stream for stream in streams}
     groups: dict[Hashable, list[Shape]] = {}
-    alone: list[Query] = []
+    running: list[Query] = []
     for query in queries:
-        shape = Shape(query, known)
-        # A table has versions: which one a row has met is not in the results.
-        found = None if any(ref.tables for ref in query.refs) else signature(shape)
+        found = signature_of(query, known)
         if found is None:
-            alone.append(query)
+            running.append(query)
         else:
-            groups.setdefault(found, []).append(shape)
-    running = list(alone)
+            groups.setdefault(found, []).append(Shape(query, known))
     for shapes in groups.values():
-        running += _run_by(shapes)
+        running += _run_by(shapes, batch, is_open=is_open)
     order = {query.name: i for i, query in enumerate(queries)}
     return tuple(sorted(running, key=lambda q: order[q.answered[0].name]))
 
 
-def group_of(shapes: Sequence[Shape]) -> Query:
+def group_of(shapes: Sequence[Shape], batch: int = 0, *, is_open: bool = False) -> Query:
     """The representative of some queries, named by them."""
-    names = repr(sorted(shape.query.name for shape in shapes))
-    return representative(f"group.{xxhash.xxh3_64_hexdigest(names.encode())}", shapes)
+    names = repr((batch, sorted(shape.query.name for shape in shapes)))
+    return representative(f"group.{xxhash.xxh3_64_hexdigest(names.encode())}", shapes, is_open=is_open)
 
 
-def _run_by(shapes: Sequence[Shape]) -> list[Query]:
-    if len(shapes) == 1:
-        return [shapes[0].query]
+def _run_by(shapes: Sequence[Shape], batch: int, *, is_open: bool) -> list[Query]:
+    is_open = is_open and shapes[0].query.grouping is None
+    alone = [shape.query for shape in shapes]
+    if len(shapes) == 1 and not is_open:
+        return alone
     try:
-        found = group_of(shapes)
+        found = group_of(shapes, batch, is_open=is_open)
     except ValueError:
-        return [shape.query for shape in shapes]
-    return [found] if benefit(shapes, found).rows_per_second > 0 else [shape.query for shape in shapes]
+        return alone
+    return [found] if is_open or benefit(shapes, found).rows_per_second > 0 else alone
 
 
 def running_queries(
@@ -60,7 +104,9 @@ def running_queries(
     groups: Groups,
     *,
     known: Collection[str],
-    sharing: bool,
+    sharing: str,
+    batch: int = 0,
+    standing: Mapping[str, Query] | None = None,
 ) -> tuple[tuple[Query, ...], Groups]:
     """What a session runs, and the groups in it.
 
@@ -72,30 +118,66 @@ def running_queries(
     known
         Queries that the checkpoint has state of.
     sharing
-        Whether new queries form groups.
+        Whether new queries form groups, and of which kind.
+    batch
+        From which new queries count.
+    standing
+        By name, representatives of a running session: they need not be made again.
     """
     by_name = {query.name: query for query in queries}
-    kept = {
-        name: members
-        for name, members in groups.items()
-        if any(member in known and member in by_name for member in members)
-    }
-    present = {m: by_name[m] for members in kept.values() for m in members if m in known and m in by_name}
-    running = [_remembered(members, present, streams) for members in kept.values()]
+    running: list[Query] = []
+    kept: dict[str, Group] = {}
+    present: set[str] = set()
+    for name, group in groups.items():
+        members = {m: since for m, since in group.members.items() if m in known and m in by_name}
+        if not members:
+            continue
+        kept[name] = replace(group, members=members)
+        found = (standing or {}).get(name)
+        running.append(found or _remembered(name, kept[name], by_name, streams))
+        present |= members.keys()
     alone = [q for q in queries if q.name not in present and q.name in known]
     new = [q for q in queries if q.name not in present and q.name not in known]
-    formed = group_queries(new, streams) if sharing else tuple(new)
-    texts = {q.name: {m.name: m.text for m in q.answered} for q in formed if q.split is not None}
+    formed: tuple[Query, ...] = tuple(new)
+    if sharing != "off":
+        formed = group_queries(new, streams, is_open=sharing == "open", batch=batch)
+    for q in formed:
+        if q.split is not None:
+            texts = {m.name: m.text for m in q.answered}
+            is_open = sharing == "open" and q.grouping is None
+            kept[q.name] = Group(texts, dict.fromkeys(texts), is_open)
     order = {query.name: i for i, query in enumerate(queries)}
-    found = sorted((*running, *alone, *formed), key=lambda q: order[q.answered[0].name])
-    return tuple(found), {**kept, **texts}
+    found_all = sorted((*running, *alone, *formed), key=lambda q: order[q.answered[0].name])
+    return tuple(found_all), kept
 
 
-def _remembered(members: Mapping[str, str], present: Mapping[str, Query], streams: Sequence[Stream]) -> Query:
-    """A group as a checkpoint remembers it, with those members that are still there."""
+def _remembered(name: str, group: Group, present: Mapping[str, Query], streams: Sequence[Stream]) -> Query:
+    """A group as a checkpoint remembers it, with the members that it has now."""
     known = {stream.name: stream for stream in streams}
-    all_of_them = [present.get(name) or bind_query(name, text, known) for name, text in members.items()]
-    found = group_of([Shape(query, known) for query in all_of_them])
+    formed = {n: bind_query(n, text, known) for n, text in group.formed.items()}
+    found = representative(name, [Shape(q, known) for q in formed.values()], is_open=group.is_open)
     assert found.split is not None
-    left = tuple(member for member in found.split.members if member.query.name in present)
-    return replace(found, split=replace(found.split, members=left))
+    first = {member.query.name: member for member in found.split.members}
+    members = [
+        _member(found, present[n], first.get(n), since, known, is_open=group.is_open)
+        for n, since in group.members.items()
+    ]
+    return replace(found, split=replace(found.split, members=tuple(members)))
+
+
+def _member(
+    found: Query,
+    query: Query,
+    formed: Member | None,
+    since: int | None,
+    streams: Mapping[str, Stream],
+    *,
+    is_open: bool,
+) -> Member:
+    if formed is not None and since is None and formed.query.text == query.text:
+        return replace(formed, query=query)
+    member = joining_member(found, Shape(query, streams), is_open=is_open, since=since)
+    if member is None and formed is not None:
+        return replace(formed, query=query)  # refused by whoever compares it with the checkpoint
+    assert member is not None, f"{query.name} does not belong to {found.name}"
+    return member

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from anabranch.operators.rows.arrow_types import arrow_type
 from anabranch.plan.logical import (
     AGGREGATES_ALIAS,
+    ARRIVED,
     Aggregate,
     Band,
     Distance,
@@ -28,30 +30,81 @@ from anabranch.plan.logical import (
 )
 from anabranch.plan.predicate import Between, Conjunction, Constraint, Predicate, conjoined
 from anabranch.queries.cover import cover_of, sql_of
+from anabranch.queries.implication import implies
+from anabranch.queries.predicates import attribute_types
 from anabranch.queries.shape import Shape, reference_name, renamed
 from anabranch.queries.signature import key_attributes, row_constraints
 
 AGE = "age"
 """Stands for a reference in the names of ages: no alias of a group is called so."""
+SINCE = column_name("arrived", 0)
+"""Attribute of results: the batch in which the first of their rows came."""
 _MOST_PARTS = 256
 """Conjunctions that the filters of a member's references may be multiplied out to."""
 
 
-def representative(name: str, shapes: Sequence[Shape]) -> Query:
+def representative(name: str, shapes: Sequence[Shape], *, is_open: bool = False) -> Query:
     """The representative of queries with one signature, with what each gets of its results.
+
+    Joins carry along when their rows came, and at what time they were made, so that members can join later.
+
+    Parameters
+    ----------
+    is_open
+        Whether it takes all rows and all columns, so that any query of its signature can join, unless its
+        windows are longer.
 
     Raises
     ------
     ValueError
         The filters of a member have too many parts.
     """
-    return _Builder(name, shapes).build()
+    windows = [max(each) for each in zip(*([r.window_us for r in s.refs] for s in shapes), strict=True)]
+    return _Builder(name, shapes, windows, is_open=is_open).build()
+
+
+def joining_member(found: Query, shape: Shape, *, is_open: bool, since: int | None) -> Member | None:
+    """A query as a member of a group that is there already; None where its representative lacks something.
+
+    Windows that are no longer, filters that imply its filter, all of its residuals, all values among its
+    columns: then every result of the query is one of the representative's (theorem 3.1).
+
+    Parameters
+    ----------
+    since
+        The batch from which it counts: results with an older row are not its own. None for a member that was
+        there from the beginning.
+    """
+    own = Shape(found, shape.streams)
+    if shape.query.grouping is not None or found.split is None or not _is_within(shape, own, is_open=is_open):
+        return None
+    builder = _Builder(found.name, [shape], [ref.window_us for ref in found.refs])
+    builder.fields = [{value: i for i, value in enumerate(ref.fields)} for ref in found.refs]
+    member = builder.member(shape, set(own.residuals), found.split.times, None, since=since)
+    if any(len(has) > len(ref.fields) for has, ref in zip(builder.fields, found.refs, strict=True)):
+        return None
+    return member
+
+
+def _is_within(shape: Shape, own: Shape, *, is_open: bool) -> bool:
+    pairs = list(zip(shape.refs, own.refs, strict=True))
+    if len(pairs) > 1 and any(ref.window_us > most.window_us for ref, most in pairs):
+        return False
+    if not set(own.residuals) <= set(shape.residuals):
+        return False
+    return is_open or all(
+        implies(a.predicate, b.predicate, attribute_types({**a.fields, **b.fields}))
+        for a, b in zip(shape.filters, own.filters, strict=True)
+    )
 
 
 @dataclass(slots=True)
 class _Builder:
     name: str
     shapes: Sequence[Shape]
+    windows: Sequence[int]
+    """Of the representative, by reference."""
+    is_open: bool = False
     fields: list[dict[Field, int]] = field(default_factory=list)
     """By reference the values that are needed of it, numbered."""
     aggregates: dict[Aggregate, int] = field(default_factory=dict)
@@ -61,9 +114,14 @@ class _Builder:
         self.fields = [{} for _ in first.refs]
         grouping = self._grouping()
         shared = set.intersection(*(set(s.residuals) for s in self.shapes))
-        windows_differ = len({tuple(r.window_us for r in s.refs) for s in self.shapes}) > 1
-        times = self._times() if windows_differ and len(first.refs) > 1 else ()
-        members = tuple(self._member(shape, shared, times, grouping) for shape in self.shapes)
+        if self.is_open and first.query.classes:
+            shared = set()
+        lasting = grouping is None and len(first.refs) > 1
+        times = self._times() if lasting else ()
+        arrived = tuple(self._column(i, ARRIVED) for i in range(len(first.refs))) if lasting else ()
+        members = tuple(self.member(shape, shared, times, grouping) for shape in self.shapes)
+        if self.is_open and grouping is None:
+            self._take_all_columns()
         residuals = tuple(
             self._residual(first, r)
             for r, text in zip(first.query.residuals, first.residuals, strict=True)
@@ -75,9 +133,9 @@ class _Builder:
         )
         refs = tuple(self._ref(position) for position in range(len(first.refs)))
         types = {column_name(r.alias, i): f.type for r in refs for i, f in enumerate(r.fields)}
-        used = sorted({a for m in members for a in m.predicate.attributes})
-        ages = [(a, "bigint") for a in used if a not in types]
-        split = Split(members, times, (*((a, types[a]) for a in used if a in types), *ages))
+        made = [column_name(AGE, i) for i in range(len(times))] + ([SINCE] if arrived else [])
+        attributes = (*types.items(), *((name, "bigint") for name in made))
+        split = Split(members, times, attributes, arrived)
         outputs = self._outputs(refs, grouping)
         text = f"representative of {', '.join(s.query.name for s in self.shapes)}"
         return Query(self.name, refs, classes, residuals, outputs, None, text, grouping, split)
@@ -104,13 +162,27 @@ class _Builder:
         streams = [first.streams[ref.stream] for ref in first.refs]
         kinds = [next(c for c in s.columns if c.name.lower() == s.time.lower()) for s in streams]
         return tuple(
-            self._column(position, Field("`" + c.name.replace("`", "``") + "`", c.type))
-            for position, c in enumerate(kinds)
+            self._column(position, Field(quoted(c.name), c.type)) for position, c in enumerate(kinds)
         )
 
-    def _member(
-        self, shape: Shape, shared: set[str], times: Sequence[str], grouping: Grouping | None
+    def _take_all_columns(self) -> None:
+        """Number all columns of the streams that results can have."""
+        first = self.shapes[0]
+        for position, ref in enumerate(first.refs):
+            for column in first.streams[ref.stream].columns:
+                if arrow_type(column.type) is not None:
+                    self._column(position, Field(quoted(column.name), column.type))
+
+    def member(
+        self,
+        shape: Shape,
+        shared: set[str],
+        times: Sequence[str],
+        grouping: Grouping | None,
+        *,
+        since: int | None = None,
     ) -> Member:
+        """What a query gets of the representative's results."""
         columns = self._columns_of(shape)
         rest = [
             renamed(r.sql, columns)
@@ -120,7 +192,8 @@ class _Builder:
         having = None if shape.query.grouping is None else shape.query.grouping.having
         if having is not None and (grouping is None or grouping.having is None):
             rest.append(renamed(having, columns))
-        predicate = Predicate((Conjunction(self._ages(shape, times), tuple(rest)),))
+        began = () if since is None or not times else (Between(SINCE, since, None),)
+        predicate = Predicate((Conjunction((*self._ages(shape, times), *began), tuple(rest)),))
         for position, found in enumerate(shape.filters):
             its = self._moved_predicate(position, shape, found.predicate, found.fields)
             both = conjoined(predicate, its, most=_MOST_PARTS)
@@ -132,16 +205,11 @@ class _Builder:
 
     def _ages(self, shape: Shape, times: Sequence[str]) -> tuple[Constraint, ...]:
         """Windows that are shorter than the representative's: `max(ts) - ts_i <= W_i`."""
-        longest = self._windows()
         return tuple(
             Between(column_name(AGE, i), None, ref.window_us)
-            for i, (ref, most) in enumerate(zip(shape.refs, longest, strict=True))
+            for i, (ref, most) in enumerate(zip(shape.refs, self.windows, strict=True))
             if times and ref.window_us < most
         )
-
-    def _windows(self) -> list[int]:
-        each = zip(*([r.window_us for r in s.refs] for s in self.shapes), strict=True)
-        return [max(windows) for windows in each]
 
     def _moved_predicate(
         self, position: int, shape: Shape, predicate: Predicate, fields: Mapping[str, Field]
@@ -184,13 +252,15 @@ class _Builder:
     def _ref(self, position: int) -> Ref:
         refs = [s.refs[position] for s in self.shapes]
         fields = {name: f for s in self.shapes for name, f in s.filters[position].fields.items()}
-        cover = cover_of([s.filters[position].predicate for s in self.shapes], fields)
         grouped = self.shapes[0].query.grouping is not None
+        cover = cover_of([s.filters[position].predicate for s in self.shapes], fields)
+        if self.is_open and not grouped:
+            cover = Conjunction((), cover.rest)
         exactly = row_constraints(self.shapes[0]) if grouped else ()
         return Ref(
             alias=reference_name(position),
             stream=refs[0].stream,
-            window_us=self._windows()[position],
+            window_us=self.windows[position],
             filter=sql_of(cover, fields, exactly=exactly),
             fields=tuple(self.fields[position]),
         )
@@ -244,3 +314,8 @@ def _moved_output(output: Output, columns: Mapping[str, str]) -> Output:
         alias, _, index = columns[column_name(*moved)].rpartition(".")
         moved = alias, int(index)
     return replace(output, sql=renamed(output.sql, columns), field=moved)
+
+
+def quoted(column: str) -> str:
+    """A column in Spark SQL."""
+    return "`" + column.replace("`", "``") + "`"

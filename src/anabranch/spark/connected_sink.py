@@ -7,7 +7,8 @@ from pyspark.sql import SparkSession
 from anabranch.engine.sinks.compression import compression_of
 from anabranch.engine.sinks.console_sink import ConsoleSink
 from anabranch.engine.sinks.memory_sink import MemorySink
-from anabranch.engine.sinks.parquet_sink import ParquetSink
+from anabranch.engine.sinks.parquet_sink import ParquetSink, parquet_options
+from anabranch.engine.sinks.shared_sink import declared_shared, shared
 from anabranch.engine.sinks.sink import Sink
 from anabranch.errors import ConfigError
 from anabranch.plan.logical import Connector
@@ -15,11 +16,17 @@ from anabranch.spark.kafka.kafka_sink import KafkaSink
 from anabranch.spark.writer_sink import FILE_FORMATS, WriterSink
 
 _OPTIONS = {"parquet": ("compression", "partitionBy", "compactEvery"), "console": ("numRows",), "memory": ()}
-"""Formats that are not left to Spark, with their options."""
+"""Formats that are not left to Spark, with their options, beside `shared`."""
 
 
 def connected_sink(spark: SparkSession, query: str, connector: Connector) -> Sink:
     """The sink that a connector names."""
+    connector, is_shared = declared_shared(connector)
+    sink = _connected(spark, query, connector)
+    return shared(sink) if is_shared else sink
+
+
+def _connected(spark: SparkSession, query: str, connector: Connector) -> Sink:
     kind = connector.format.lower()
     options = _checked_options(query, connector)
     if kind in ("console", "memory") and connector.path:
@@ -30,11 +37,8 @@ def connected_sink(spark: SparkSession, query: str, connector: Connector) -> Sin
         case "parquet":
             assert connector.path is not None
             compression_of(connector)
-            return ParquetSink(
-                connector.path,
-                partition_by=[c.strip() for c in options.get("partitionby", "").split(",") if c.strip()],
-                compact_every=_whole(query, "compactEvery", options.get("compactevery", "0")),
-            )
+            _whole(query, "compactEvery", options.get("compactevery", "0"))
+            return ParquetSink(connector.path, **parquet_options(connector))
         case "console":
             return ConsoleSink(_whole(query, "numRows", options["numrows"])) if options else ConsoleSink()
         case "memory":

@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from anabranch.engine.sinks.shared_sink import SharedSink, shared
 from anabranch.engine.sinks.sink import Sink
 from anabranch.errors import ConfigError
 from anabranch.language.flow import parse_flow
@@ -21,7 +22,7 @@ from anabranch.spark.ingest import TIME_TYPES
 from anabranch.spark.malformed import LETTER
 from anabranch.spark.sources import stream_frame
 
-AnySink = Sink | Connector | Callable[[DataFrame, int], Any] | str
+AnySink = Sink | Connector | SharedSink | Callable[[DataFrame, int], Any] | str
 """What a query may be given as its sink."""
 
 
@@ -69,6 +70,8 @@ def as_sink(spark: SparkSession, query: str, sink: AnySink | None) -> Sink:
     """The sink that is meant."""
     if sink == "console":
         sink = Connector("console")
+    if isinstance(sink, SharedSink):
+        return shared(as_sink(spark, query, sink.sink))
     if isinstance(sink, Connector):
         return connected_sink(spark, query, sink)
     if isinstance(sink, str):

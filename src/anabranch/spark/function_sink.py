@@ -24,6 +24,12 @@ class FunctionSink:
         self._spark = spark
         self._function = function
 
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """The same for sinks that call one function."""
+        function = self._function
+        return "object", id(getattr(function, "__self__", function)), getattr(function, "__name__", "")
+
     def open(self, query: str, schema: pa.Schema) -> None:
         """Nothing to prepare."""
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
 from anabranch.engine.live.mailbox import Letter, change_of
 from anabranch.engine.sinks.parquet_sink import ParquetSink
+from anabranch.engine.sinks.shared_sink import SharedSink
 from anabranch.engine.sinks.sink import Sink
 from anabranch.engine.step.batch_loop import BatchLoop
 from anabranch.errors import ConfigError, StateError
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Connector, Query, Stream
-from anabranch.queries.changes import Add, Change, Drop, Replace
+from anabranch.queries.turnover import Add, Change, Drop, Replace
 from anabranch.spark.connected_sink import connected_sink
 from anabranch.spark.declared import AnySink, as_sink
 from anabranch.spark.sources import EVOLUTION
@@ -79,8 +81,11 @@ class LiveQueries:
 
 def _written_down(sink: AnySink) -> Connector | None:
     """A sink that a later run can open by itself; None for objects that only this program has."""
+    if isinstance(sink, SharedSink):
+        inner = _written_down(sink.sink)
+        return inner and replace(inner, options=(*inner.options, ("shared", "true")))
     if isinstance(sink, ParquetSink):
-        return Connector("parquet", str(sink.path.absolute()))
+        return Connector("parquet", str(sink.path.absolute()), sink.options)
     return sink if isinstance(sink, Connector) else None
 
 
@@ -94,7 +99,9 @@ def sinks_at_start(
     found = dict(sinks)
     left = []
     dropped = {s.name for s in manifest.queries if s.status is QueryStatus.DROPPED} if manifest else set()
-    owed = {file.query for file in manifest.results} if manifest else set()
+    known = manifest.catalog["queries"] if manifest else {}
+    owners = {file.query for file in manifest.results} if manifest else set()
+    owed = {name for name in dropped if known.get(name, {}).get("place", name) in owners}
     for query in queries:
         if query.name not in found:
             if query.sink is None and query.name in dropped - owed:

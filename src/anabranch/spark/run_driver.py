@@ -103,7 +103,7 @@ class RunDriver:
     @property
     def is_stale(self) -> bool:
         """Whether queries have come since Spark's query was started, for which it does not send rows."""
-        return self._launched is not None and self._launched is not self.loop.layout
+        return self._launched is not None and self._launched.inputs is not self.loop.layout.inputs
 
     def _process(self, batch: int, offsets: str, source_id: str) -> None:
         try:

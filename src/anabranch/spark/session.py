@@ -19,6 +19,7 @@ from anabranch.engine.json_log import JsonLog
 from anabranch.engine.listener import Listener
 from anabranch.engine.settings import CONF_PREFIX, Settings
 from anabranch.engine.sinks.local_path import local_path
+from anabranch.engine.sinks.shared_sink import placed
 from anabranch.engine.sinks.sink import Sink
 from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
 from anabranch.errors import ConfigError
@@ -286,6 +287,7 @@ class Session:
                 check_spark_checkpoint(self.checkpoint, manifest)
                 queries, submitted = queries_at_start(tuple(self._queries.values()), manifest, self._streams)
                 running, sinks = sinks_at_start(self.spark, queries, self._sinks, manifest)
+                running = placed(running, sinks, manifest)
                 catalog = reconcile(
                     streams,
                     running,
@@ -293,7 +295,7 @@ class Session:
                     sources_by_name=by_name,
                     stations=settings.uses_stations,
                     submitted=submitted,
-                    sharing=settings.sharing == "auto",
+                    sharing=settings.sharing,
                 )
                 check_sources(catalog, manifest.catalog if manifest else {})
                 told = (JsonLog(storage), *listeners)
@@ -425,7 +427,7 @@ class Session:
             tuple(self._queries.values()),
             manifest,
             stations=self.settings().uses_stations,
-            sharing=self.settings().sharing == "auto",
+            sharing=self.settings().sharing,
         )
         chosen, sites = names if name is None else [name], self.settings().sites
         print(

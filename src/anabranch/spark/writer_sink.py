@@ -27,6 +27,17 @@ class WriterSink:
         self._path = path
         self._options = options
 
+    @property
+    def key(self) -> tuple[str, str] | None:
+        """The same for sinks that append to one path."""
+        path = self._path or next((v for k, v in self._options.items() if k.lower() == "path"), None)
+        return None if path is None else (self._format.lower(), path)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What the format was given beside its path."""
+        return self._options
+
     def open(self, query: str, schema: pa.Schema) -> None:
         """Refuse a format that Spark does not have, before there are results for it."""
         if self._format.lower() in FILE_FORMATS:

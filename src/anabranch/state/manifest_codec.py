@@ -131,8 +131,17 @@ def _beside(manifest: Manifest) -> list[QueryState]:
     """Queries that are not as a catalog of its own tells of them."""
     if manifest.catalog_file is None:
         return list(manifest.queries)
-    base = query_states(manifest.catalog)
-    return [state for state in manifest.queries if base.get(state.name) != state]
+    global _seen
+    catalog, queries, found = _seen
+    if catalog is not manifest.catalog or queries is not manifest.queries:
+        base = query_states(manifest.catalog)
+        found = [state for state in manifest.queries if base.get(state.name) != state]
+        _seen = manifest.catalog, manifest.queries, found
+    return found
+
+
+_seen: tuple[Mapping[str, Any] | None, tuple[QueryState, ...], list[QueryState]] = (None, (), [])
+"""What was last compared, and what came of it."""
 
 
 def query_states(catalog: Mapping[str, Any]) -> dict[str, QueryState]:

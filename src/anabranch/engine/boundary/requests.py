@@ -14,9 +14,11 @@ from anabranch.engine.settings import MEBIBYTE, Settings
 from anabranch.engine.sinks.sink import Sink
 from anabranch.errors import ConfigError
 from anabranch.plan.cost.migration_cost import Strategy
+from anabranch.plan.logical import Query
 from anabranch.plan.tree import Plan, parse_plan
 from anabranch.queries.catalog import Catalog
-from anabranch.queries.changes import Change, check_change
+from anabranch.queries.changes import check_change
+from anabranch.queries.turnover import Change, Drop
 from anabranch.state.block import BlockMeta
 
 
@@ -36,8 +38,10 @@ class Requests:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.migrations: tuple[Migration, ...] = ()
-        self.changes: tuple[Asked, ...] = ()
+        self._asked: list[Asked] = []
         """Queries that are to come and go."""
+        self._pending: dict[str, Change] = {}
+        """By query, the last of what is asked."""
         self.refused: tuple[tuple[str, str], ...] = ()
         """Letters that ask for what cannot be, and why."""
         self._lock = threading.Lock()
@@ -62,8 +66,19 @@ class Requests:
     def ask(self, asked: Asked, catalog: Catalog) -> None:
         """Ask for a query to come or go."""
         with self._lock:
-            check_change(asked.change, catalog, [other.change for other in self.changes])
-            self.changes += (asked,)
+            check_change(asked.change, catalog, self._pending)
+            self._asked.append(asked)
+            self._pending[asked.change.name] = asked.change
+
+    @property
+    def changes(self) -> tuple[Asked, ...]:
+        """Queries that are to come and go, in the order in which that was asked."""
+        return tuple(self._asked)
+
+    def coming(self, name: str) -> Query | None:
+        """A query that is to come, or to change."""
+        found = self._pending.get(name)
+        return None if found is None or isinstance(found, Drop) else found.query
 
     def refuse(self, letter: str, why: str) -> None:
         """Answer a letter with the next step."""
@@ -84,7 +99,8 @@ class Requests:
     ) -> None:
         """Forget the first requests, which a published step has taken, but for those that have to wait."""
         with self._lock:
-            self.changes = self.changes[len(changed) :]
+            self._asked = self._asked[len(changed) :]
+            self._pending = {asked.change.name: asked.change for asked in self._asked}
             self.refused = tuple(one for one in self.refused if one not in mail)
             self.migrations = (*postponed, *self.migrations[len(taken) :])
 

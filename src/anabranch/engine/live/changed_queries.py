@@ -14,7 +14,8 @@ from anabranch.engine.live.prepared import Prepared
 from anabranch.engine.step.side_files import catalog_file
 from anabranch.engine.step.step_outcome import StepOutcome
 from anabranch.queries.catalog import Catalog
-from anabranch.queries.changes import Drop, Replace, changed
+from anabranch.queries.changes import changed
+from anabranch.queries.turnover import Drop, Replace
 
 
 def with_changes(
@@ -41,7 +42,8 @@ def with_changes(
         return outcome
     catalog = changed(before.catalog, [a.change for a in asked], manifest)
     stays = catalog.layout is before.catalog.layout
-    prepared = before.with_catalog(catalog) if stays else Prepared.of(catalog, is_over)
+    prepared = before.with_members(catalog, is_over) if stays else Prepared.of(catalog, is_over)
+    catalog = prepared.catalog
     tracks = _tracks(outcome.decisions.tracks, prepared, catalog, manifest.batch, manifest.sites)
     content, file = catalog_file(catalog, None, manifest.stamp)
     return replace(

@@ -19,7 +19,7 @@ from anabranch.errors import ConfigError
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Connector, Stream
 from anabranch.queries.catalog import Catalog
-from anabranch.queries.changes import Add, Change, Drop, Replace
+from anabranch.queries.turnover import Add, Change, Drop, Replace
 from anabranch.state.paths import ANSWERS, MAILBOX
 from anabranch.state.storage import Storage
 

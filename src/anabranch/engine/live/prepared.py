@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 from anabranch.engine.boundary.observation import IsOver, Observation
 from anabranch.engine.task.constants import Compiled, Constants
 from anabranch.engine.task.wire import Wire, wire_of
+from anabranch.plan.roster_change import RosterChange
 from anabranch.queries.catalog import Catalog
+
+MOST_CHANGES = 64
+"""Files of members that come and go, beside that of the constants."""
+FEW = 256
+"""Members that have come and gone: so many are told beside the constants, or a fourth of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,8 @@ class Prepared:
     wire: Wire
     compiled: Compiled
     observation: Observation
+    roster: tuple[RosterChange, ...] = ()
+    """Members that have come and gone since the slots were told."""
 
     @classmethod
     def of(cls, catalog: Catalog, is_over: IsOver) -> Prepared:
@@ -38,3 +46,15 @@ class Prepared:
     def with_catalog(self, catalog: Catalog) -> Prepared:
         """The same queries in another state."""
         return replace(self, catalog=catalog)
+
+    def with_members(self, catalog: Catalog, is_over: IsOver) -> Prepared:
+        """The same queries, but that members have come and gone: the slots hear of these alone.
+
+        When that has become much, they are told everything anew.
+        """
+        if not len(catalog.roster):
+            return self.with_catalog(catalog)
+        roster = (*self.roster, catalog.roster)
+        if len(roster) <= MOST_CHANGES and sum(map(len, roster)) <= max(FEW, len(catalog.states) // 4):
+            return replace(self, catalog=catalog, roster=roster)
+        return Prepared.of(catalog.with_members_in_layout(), is_over)

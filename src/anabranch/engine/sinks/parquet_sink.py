@@ -8,6 +8,7 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +21,7 @@ from anabranch.engine.sinks.result_partitions import check_columns, split
 from anabranch.engine.sinks.sink import ResultBatch
 from anabranch.engine.sinks.staged_file import StagedFile
 from anabranch.errors import ConfigError, SinkError
+from anabranch.plan.logical import Connector
 from anabranch.state.paths import file_stem
 from anabranch.state.storage.local_files import make_folder, sync_folder, write_whole
 
@@ -47,6 +49,17 @@ class ParquetSink:
         self._every = compact_every
         self._compared: set[str] = set()
         """Queries whose files were compared with the checkpoint since the start."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The same for sinks that write to one directory."""
+        return "parquet", str(self._home)
+
+    @property
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """How INTO would say what it was given beside its path."""
+        columns = (("partitionBy", ", ".join(self._columns)),) if self._columns else ()
+        return (*columns, *((("compactEvery", str(self._every)),) if self._every else ()))
 
     def open(self, query: str, schema: pa.Schema) -> None:
         """Make the directory readable from the start: an empty file carries the schema."""
@@ -148,6 +161,16 @@ class ParquetSink:
             "the checkpoint was restored from an older copy. Give the query a directory of its own, or "
             "remove this file and the later ones; their rows will be computed again"
         )
+
+
+def parquet_options(connector: Connector) -> dict[str, Any]:
+    """What INTO says beside the path, as `ParquetSink` takes it."""
+    options = {name.lower(): value for name, value in connector.options}
+    every = options.get("compactevery", "0")
+    if not every.isdecimal():
+        raise ConfigError(f"compactEvery = {every!r}: a whole number is needed")
+    columns = [c.strip() for c in options.get("partitionby", "").split(",") if c.strip()]
+    return {"partition_by": columns, "compact_every": int(every)}
 
 
 def parquet(

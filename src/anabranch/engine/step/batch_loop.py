@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from anabranch.adapt.boundary.boundary_state import BoundaryState
@@ -35,7 +36,12 @@ from anabranch.engine.step.step_manifest import step_manifest
 from anabranch.engine.step.step_outcome import StepOutcome, blocks_after, catalog_after, elapsed_s
 from anabranch.engine.step.task_plan import plan_task
 from anabranch.engine.step.watermarks import advance, idle_events, unit_events
-from anabranch.engine.task.constants import ConstantsFile, forget_constants, keep_constants
+from anabranch.engine.task.constants import (
+    ConstantsFile,
+    forget_constants,
+    keep_constants,
+    keep_roster_change,
+)
 from anabranch.engine.task.site_work import is_over
 from anabranch.engine.task.slot_task import SlotTask
 from anabranch.engine.task.staging import output_schema
@@ -43,8 +49,9 @@ from anabranch.engine.task.wire import Wire
 from anabranch.errors import AnabranchError, StateError
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.inputs import Layout
+from anabranch.plan.logical import Query
 from anabranch.queries.catalog import Catalog
-from anabranch.queries.changes import Change, Drop
+from anabranch.queries.turnover import Change, Drop
 from anabranch.state import NO_PARENT, Manifest, Stamp, Storage, StreamState, digest, publish, recover
 from anabranch.state.fence import Fence
 from anabranch.state.garbage import collect_garbage
@@ -111,6 +118,8 @@ class BatchLoop:
         self._prepared = Prepared.of(catalog, is_over)
         self._constants: ConstantsFile | None = None
         """Where workers find the constants; None before the first task."""
+        self._roster: tuple[ConstantsFile, ...] = ()
+        """Where they find who has come and gone since."""
         self._requests = Requests(settings)
         self._decider: Decider = decider or AdaptiveDecider()
         self._state, self._decisions = self._start()
@@ -127,13 +136,13 @@ class BatchLoop:
         if self.manifest is not None and (not noted or self.manifest.parent in noted):
             # Spark repeats a batch that it does not know to be done. That is too late where a step without
             # new rows comes first, and it knows nothing of such steps.
-            self._delivery.deliver_again(self.manifest, self.catalog.answered, digest=self._parent)
+            self._delivery.deliver_again(self.manifest, digest=self._parent)
 
     def process(self, batch: int, *, offsets: str, source_id: str) -> BatchSummary:
         """Run batch `batch`, or finish publishing it when it has committed already."""
         check_entry(self.manifest, batch, offsets=offsets, source_id=source_id)
         if self.manifest is not None and self.manifest.batch == batch:
-            self._delivery.deliver_again(self.manifest, self.catalog.answered, digest=self._parent)
+            self._delivery.deliver_again(self.manifest, digest=self._parent)
             return BatchSummary(self.manifest, (), {}, replayed=True)
         return self._run(batch, 0, offsets=offsets, source_id=source_id, streams=self._streams)
 
@@ -258,10 +267,10 @@ class BatchLoop:
         if not step:
             self._little = is_little(told, most_rows=self._requests.settings.little_rows)
         phases.mark("commit")
-        self._delivery.deliver(outcome.manifest, self.catalog.answered, digest=self._parent)
+        self._deliver(outcome.manifest)
         if outcome.manifest.number % COLLECT_EVERY == 0:
             collect_garbage(self._storage, keep=self._requests.settings.keep_manifests)
-            forget_constants(self._storage, task.constants)
+            forget_constants(self._storage, (task.constants, *task.roster))
         phases.mark("publish")
         self._in_doubt = False
         return BatchSummary(
@@ -273,11 +282,19 @@ class BatchLoop:
             eddies=outcome.decisions.eddies,
         )
 
+    def _deliver(self, manifest: Manifest) -> None:
+        """Give the sinks what was committed; queries whose sink fails may end alone."""
+        self._delivery.goes_on = self._requests.settings.sink_failures == "end"
+        self._delivery.deliver(manifest, digest=self._parent)
+        known = self.failures
+        if ended := {name: why for name, why in self._delivery.queries_ended().items() if name not in known}:
+            self._prepared = self._prepared.with_catalog(self.catalog.with_failures(ended))
+
     def _adopt(self, outcome: StepOutcome, began_s: float) -> None:
         """Go on from a step that is published."""
         self.manifest, self._began_s = outcome.manifest, began_s
         if outcome.prepared.compiled is not self._prepared.compiled:
-            self._constants = None
+            self._constants, self._roster = None, ()
         after = outcome.prepared.catalog
         if after.queries is not self.catalog.queries:
             new = {a.change.name: a.sink for a in outcome.changes if a.sink is not None}
@@ -312,9 +329,20 @@ class BatchLoop:
         letter
             Name of the letter that asks for it.
         """
-        if sink is not None and not isinstance(change, Drop):
-            sink.open(change.name, output_schema(change.query))
+        if not isinstance(change, Drop):
+            change = replace(change, query=self._placed(change.query, sink))
+            if sink is not None and change.query.place not in self._delivery.sinks:
+                sink.open(change.query.owner, output_schema(change.query))
         self._requests.ask(Asked(change, sink, letter), self.catalog)
+        if sink is not None and not isinstance(change, Drop):
+            self._delivery.expect(change.query, sink)
+
+    def _placed(self, query: Query, sink: Sink | None) -> Query:
+        """A query that comes, or changes, with the place that it shares with others."""
+        if sink is not None:
+            return self._delivery.placed(query, sink)
+        known = self._requests.coming(query.name) or self.catalog.answered_by(query.name)
+        return replace(query, place=None if known is None else known.place)
 
     def migrate(
         self,
@@ -345,11 +373,14 @@ class BatchLoop:
         stamp = Stamp(self._fence.epoch, batch, step)
         if self._constants is None:
             self._constants = keep_constants(self._storage, self._prepared.compiled, stamp)
+        for change in self._prepared.roster[len(self._roster) :]:
+            self._roster = (*self._roster, keep_roster_change(self._storage, change, stamp))
         return plan_task(
             batch,
             storage=self._storage,
             stamp=stamp,
             constants=(self._prepared.compiled, self._constants),
+            roster=self._roster,
             catalog=self.catalog,
             settings=self._requests.settings,
             partition_map=self.partition_map,
@@ -378,8 +409,8 @@ class BatchLoop:
     ) -> StepOutcome:
         """What a step leads to that found the streams as `known`; `position`: that of the sources."""
         offsets, source_id = position
-        catalog = catalog_after(self.catalog, task, reports)
         blocks, settings = blocks_after(task, reports), self._requests.settings
+        catalog = catalog_after(self.catalog, task, reports, quota_cpu_ms=settings.quota_cpu_ms)
         timeout = settings.idle_timeout_seconds
         streams = advance(
             known,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from anabranch.adapt.measures.site_report import StationReport
@@ -44,6 +44,9 @@ def _merged(hops: Sequence[SlotReport]) -> SlotReport:
         results=[file for hop in hops for file in hop.results],
         dead_letters=first.dead_letters,
         failures={query: why for hop in hops for query, why in hop.failures.items()},
+        given=_given(hops),
+        given_alone=dict(sum((Counter(hop.given_alone) for hop in hops), Counter[str]())),
+        query_s=first.query_s,
         seconds=dict(seconds),
         packing_s=first.packing_s,
         heavy=first.heavy,
@@ -74,3 +77,12 @@ def _added(
         rows[partition] += arrived
         pairs[partition] += matched
     return tuple((partition, rows[partition], pairs[partition]) for partition in sorted(rows))
+
+
+def _given(hops: Sequence[SlotReport]) -> dict[str, list[tuple[str, int]]]:
+    """By group, rows of its members in all hops."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for hop in hops:
+        for group, given in hop.given.items():
+            found[group].update(dict(given))
+    return {group: list(counts.items()) for group, counts in found.items()}

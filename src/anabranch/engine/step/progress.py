@@ -15,7 +15,10 @@ from anabranch.engine.progress import (
     StreamProgress,
 )
 from anabranch.engine.reports import SiteReport
+from anabranch.engine.sinks.shared_sink import PREFIX
 from anabranch.engine.step.batch_loop import BatchSummary
+from anabranch.engine.step.query_costs import cpu_by_query
+from anabranch.engine.task.result_files import rows_shared
 
 ALL_QUERIES = 100
 """Sessions with more queries tell only of those that have something to tell."""
@@ -77,12 +80,22 @@ def _site(report: SiteReport) -> SiteProgress:
 
 def _queries(summary: BatchSummary) -> dict[str, QueryProgress]:
     emitted = Counter[str]()
+    for name, rows in rows_shared(summary.reports):
+        emitted[name] += rows
+    told_already = frozenset(emitted)
     for file in summary.manifest.results:
-        emitted[file.query] += file.rows
+        if file.query not in told_already and not file.query.startswith(PREFIX):
+            emitted[file.query] += file.rows
     told = summary.manifest.queries
     if len(told) > ALL_QUERIES:
         told = tuple(q for q in told if q.name in emitted or q.waiting or q.failure)
-    return {q.name: QueryProgress(str(q.status), emitted[q.name], q.waiting, q.failure or None) for q in told}
+    cpu = cpu_by_query(summary.reports)
+    return {
+        q.name: QueryProgress(
+            str(q.status), emitted[q.name], q.waiting, q.failure or None, round(cpu[q.name] * 1000, 3)
+        )
+        for q in told
+    }
 
 
 def _state(summary: BatchSummary) -> StateProgress:

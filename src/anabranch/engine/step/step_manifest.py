@@ -13,8 +13,9 @@ from anabranch.engine.reports import SlotReport
 from anabranch.engine.step.side_files import catalog_file, results_file
 from anabranch.engine.step.step_outcome import renamed
 from anabranch.engine.task.slot_task import SlotTask
+from anabranch.engine.task.staging import without_queries
 from anabranch.queries.catalog import Catalog
-from anabranch.state import BlockMeta, Manifest, StreamState
+from anabranch.state import BlockMeta, Manifest, ResultFile, StreamState
 from anabranch.state.block_lists import listed, with_new_list
 
 
@@ -52,8 +53,7 @@ def step_manifest(
     blocks, streams = left
     lists = before.lists if before else ()
     kept = with_new_list(listed(renamed(tuple(blocks), decisions.renames), lists), task.stamp)
-    failed = {query for report in reports for query in report.failures}
-    results = tuple(f for r in reports for f in r.results if f.query not in failed)
+    results = results_after(task, reports, catalog)
     content, file = catalog_file(catalog, before, task.stamp)
     return Manifest(
         batch=task.batch,
@@ -80,3 +80,20 @@ def step_manifest(
         dead_letters=tuple(f for r in reports for f in r.dead_letters),
         controller=state.to_json(),
     )
+
+
+def results_after(task: SlotTask, reports: Sequence[SlotReport], catalog: Catalog) -> tuple[ResultFile, ...]:
+    """Result files of a step, without rows of queries that were ended in it."""
+    failed = {query for report in reports for query in report.failures}
+    found = [f for r in reports for f in r.results if f.query not in failed]
+    if not failed:
+        return tuple(found)
+    shared: dict[str, set[str]] = {}
+    for query in catalog.answered:
+        if query.name in failed and query.place is not None:
+            shared.setdefault(query.place, set()).add(query.name)
+    cleaned = (
+        without_queries(task.storage, file, shared[file.query]) if file.query in shared else file
+        for file in found
+    )
+    return tuple(file for file in cleaned if file.rows)

@@ -13,6 +13,7 @@ from anabranch.adapt.tracks.tracks import Migration
 from anabranch.engine.boundary.requests import Asked
 from anabranch.engine.live.prepared import Prepared
 from anabranch.engine.reports import SlotReport
+from anabranch.engine.step.query_costs import over_cpu_quota
 from anabranch.engine.step.shipments import without_shipped
 from anabranch.engine.task.slot_task import SlotTask
 from anabranch.plan.state_id import StateId
@@ -35,9 +36,12 @@ class StepOutcome:
     events: tuple[Event, ...]
 
 
-def catalog_after(catalog: Catalog, task: SlotTask, reports: Sequence[SlotReport]) -> Catalog:
+def catalog_after(
+    catalog: Catalog, task: SlotTask, reports: Sequence[SlotReport], *, quota_cpu_ms: int = 0
+) -> Catalog:
     """The catalog with what queries have emitted, and why some of them were ended."""
-    failures = {query: message for r in reports for query, message in r.failures.items()}
+    failures = over_cpu_quota(reports, quota_cpu_ms)
+    failures |= {query: message for r in reports for query, message in r.failures.items()}
     waiting = Counter[str]()
     for site in (site for r in reports for site in r.sites):
         waiting.update(site.waiting)

@@ -35,6 +35,7 @@ def plan_task(
     storage: Storage,
     stamp: Stamp,
     constants: tuple[Compiled, ConstantsFile],
+    roster: tuple[ConstantsFile, ...],
     catalog: Catalog,
     settings: Settings,
     partition_map: PartitionMap,
@@ -58,6 +59,8 @@ def plan_task(
         The checkpoint as tasks see it, and who writes to it.
     constants
         What the slots of all steps are told, and where it lies.
+    roster
+        Where members lie that have come and gone since.
     tracks
         Without plans that the constants have: `Tracks.beside`.
     stored, lists
@@ -89,6 +92,7 @@ def plan_task(
         storage=storage,
         stamp=stamp,
         constants=file,
+        roster=roster,
         batch=batch,
         slots=slots,
         gathers=little,

@@ -12,7 +12,7 @@ import pyarrow as pa
 from anabranch.engine.event_time import NEVER_LATE
 from anabranch.engine.reports import StreamReport
 from anabranch.engine.task.dead_letters import letters_of, opened
-from anabranch.engine.task.split_rows import MARK, SplitRows, split_rows
+from anabranch.engine.task.split_rows import MARK, SplitRows, split_rows, with_batch
 from anabranch.engine.task.wire import DEAD, TAG, decode
 from anabranch.exchange.address import partition_of
 from anabranch.exchange.router import COPY, INPUT_MASK
@@ -80,7 +80,7 @@ class Arrivals:
             if number < 0:
                 continue
             own = rows if len(mine) == rows.num_rows else rows.take(pa.array(mine))
-            decoded = decode(own, self.task.wire.values[number])
+            decoded = with_batch(decode(own, self.task.wire.values[number]), self.task, number)
             if self.task.layout.inputs[number].sequenced:
                 decoded = decoded.append_column(SEQUENCE, self._sequence(int64s(own, SEQUENCE)))
             new[number] = RowSet.sorted(decoded, TIME)
@@ -92,7 +92,7 @@ class Arrivals:
         if travelled.any():
             split = rows.filter(pa.array(travelled))
             numbers = split.column(TAG).to_numpy() >> 1
-            self.split = split_rows(split, numbers, self.task.wire.values)
+            self.split = split_rows(split, numbers, self.task)
         return rows.filter(pa.array(~travelled)) if travelled.any() else rows
 
     def _sequence(self, order: np.ndarray) -> pa.Array:

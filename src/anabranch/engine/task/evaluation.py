@@ -17,16 +17,18 @@ from anabranch.engine.task.block_slices import slice_block
 from anabranch.engine.task.block_writer import BlockWriter
 from anabranch.engine.task.common_rows import CommonRows
 from anabranch.engine.task.open_blocks import OpenBlock
+from anabranch.engine.task.result_files import ResultFiles
 from anabranch.engine.task.site_groups import SiteGroup, group_sites
 from anabranch.engine.task.site_shares import SiteShares
 from anabranch.engine.task.site_work import TrackWork
 from anabranch.engine.task.split_rows import SplitRows
-from anabranch.engine.task.split_writer import ended, writer_of
+from anabranch.engine.task.split_writer import bad_value, ended
 from anabranch.engine.task.track_run import Part, TrackRun
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_counts import partition_counts
 from anabranch.exchange.partition_set import PartitionSet
 from anabranch.operators.rows.arrays import Int64s
+from anabranch.operators.rows.expressions import BAD_VALUE
 from anabranch.operators.rows.row_set import RowSet, int64s
 from anabranch.operators.work_memory import QuotaExceeded, piece_bytes
 from anabranch.plan.inputs import HASH
@@ -71,7 +73,7 @@ class Evaluation:
         self._site_of = task.partition_map.as_array()
         self._at_work = at_work
         plans = {w.plan.query.name: w.plan for site in self._sites for w in task.work[site]}
-        self._writers = {name: writer_of(task, p.query, slot, unique) for name, p in plans.items()}
+        self._writers = ResultFiles(task, slot, unique, {name: p.query for name, p in plans.items()})
         self._passing = {name for name, plan in plans.items() if not states_of([plan])}
         """Queries without state."""
         self._kept: dict[StateId, list[pa.RecordBatch]] = {}
@@ -124,9 +126,8 @@ class Evaluation:
 
     def write_results(self) -> None:
         """Make the results durable, and charge the sites for it."""
-        for writer in self._writers.values():
-            self.report.results.extend(writer.close())
-        passing_s = sum(self._writers[name].seconds for name in self._passing)
+        self._writers.close(self.report)
+        passing_s = sum(self._writers.seconds_of(name) for name in self._passing)
         charge_writing(self.report, self._writing_s() - passing_s, passing_s=passing_s)
 
     def _apart(self) -> Collection[int]:
@@ -188,8 +189,12 @@ class Evaluation:
         try:
             track.run(writer)
         except QuotaExceeded as error:
-            self.report.failures |= ended(writer.query, str(error))
+            self.report.failures |= ended(self.task, writer.query, str(error))
             track.discard()
+        except BAD_VALUE as error:
+            self.report.failures |= ended(self.task, writer.query, bad_value(query, error))
+            track.discard()
+        self.report.query_s[query] = self.report.query_s.get(query, 0.0) + time.thread_time() - began_s
         self._take_kept(track)
         for state, batches in track.sent.items():
             self.sent.setdefault(state, []).extend(batches)
@@ -244,7 +249,7 @@ class Evaluation:
         return {source: rows for source, rows in found.items() if len(rows)}
 
     def _writing_s(self) -> float:
-        return sum(writer.seconds for writer in self._writers.values())
+        return self._writers.seconds
 
 
 def _total(counts: Iterable[Int64s]) -> Int64s:

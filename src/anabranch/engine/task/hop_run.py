@@ -14,13 +14,14 @@ from anabranch.engine.step.phase_times import PhaseTimes
 from anabranch.engine.task.block_writer import BlockWriter
 from anabranch.engine.task.open_blocks import OpenBlock, open_blocks
 from anabranch.engine.task.parcel import Parcel, opened, parcels_of, report_parcel
+from anabranch.engine.task.result_files import ResultFiles
 from anabranch.engine.task.site_work import TrackWork
-from anabranch.engine.task.split_writer import SplitWriter, ended, writer_of
-from anabranch.engine.task.staging import ResultWriter
+from anabranch.engine.task.split_writer import bad_value, ended
 from anabranch.engine.task.track_run import TrackRun
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_counts import partition_counts
 from anabranch.operators.rows.arrays import Int64s
+from anabranch.operators.rows.expressions import BAD_VALUE
 from anabranch.operators.rows.row_set import RowSet, concat_rows
 from anabranch.operators.work_memory import QuotaExceeded
 from anabranch.plan.inputs import HASH, MAX_TIME
@@ -48,11 +49,11 @@ class _HopRun:
         self.task = task
         self.report = SlotReport(slot, hop=hop)
         self._before = reports
-        self._unique = unique
         self._sites = task.partition_map.sites_of_slot(slot, task.slots)
         self._site_of = task.partition_map.as_array()
         self._files = BlockWriter(task.storage, stamp=task.stamp, slot=slot, unique=unique)
-        self._writers: dict[str, ResultWriter | SplitWriter] = {}
+        plans = (w.plan for site in self._sites for w in task.work[site])
+        self._writers = ResultFiles(task, slot, unique, {plan.query.name: plan.query for plan in plans})
         self._sent: dict[StateId, list[pa.RecordBatch]] = {}
 
     def run(self, arrived: dict[StateId, list[pa.RecordBatch]]) -> Iterator[Parcel]:
@@ -64,8 +65,7 @@ class _HopRun:
             for site in self._sites:
                 self._run_site(site, new, old)
             phases.mark("join")
-            for writer in self._writers.values():
-                self.report.results.extend(writer.close())
+            self._writers.close(self.report)
             charge_writing(self.report, self._writing_s())
             phases.mark("write results")
             for state, rows in new.items():
@@ -108,13 +108,14 @@ class _HopRun:
     ) -> Int64s:
         """Run a query's stations at a site; returns pairs by partition."""
         query = work.plan.query
-        if query.name not in self._writers:
-            self._writers[query.name] = writer_of(self.task, query, self.report.slot, self._unique)
         track = TrackRun(self.task, work, {}, old, report, self._files, arrived=rows)
         try:
             track.run(self._writers[query.name])
         except QuotaExceeded as error:
-            self.report.failures |= ended(query, str(error))
+            self.report.failures |= ended(self.task, query, str(error))
+            track.discard()
+        except BAD_VALUE as error:
+            self.report.failures |= ended(self.task, query, bad_value(query.name, error))
             track.discard()
         self.report.blocks += [*track.written, *self._files.write_made(track.kept)]
         for state, batches in track.sent.items():
@@ -122,4 +123,4 @@ class _HopRun:
         return track.pairs_by_partition
 
     def _writing_s(self) -> float:
-        return sum(writer.seconds for writer in self._writers.values())
+        return self._writers.seconds

@@ -28,6 +28,7 @@ from anabranch.engine.task.draining_rows import forget_gathered
 from anabranch.engine.task.evaluation import Evaluation
 from anabranch.engine.task.heavy_keys import heavy_keys
 from anabranch.engine.task.hop_run import run_hop
+from anabranch.engine.task.live_split import LiveSplit
 from anabranch.engine.task.memory_plan import MemoryPlan
 from anabranch.engine.task.open_blocks import OpenBlock, close_blocks, open_blocks, opened
 from anabranch.engine.task.parcel import Parcel, parcels_of, report_parcel
@@ -51,6 +52,7 @@ from anabranch.operators.group.window_rows import Condense
 from anabranch.operators.rows.index_memory import INDEX_MEMORY
 from anabranch.operators.rows.row_set import RowSet, rows_in
 from anabranch.plan.inputs import MAX_TIME, TIME, Layout
+from anabranch.plan.logical import Query
 from anabranch.plan.state_id import StateId
 from anabranch.state.block import BlockMeta, unique_part
 from anabranch.state.stamp import Stamp
@@ -100,6 +102,8 @@ class SlotTask:
     hot: tuple[HotKey, ...] = ()
     """Keys whose rows are spread."""
     looks_for_hot_keys: bool = False
+    roster: tuple[ConstantsFile, ...] = ()
+    """Members that have come and gone since then."""
     gathers: bool = False
     """Whether the one slot takes rows from where they are read, without a shuffle."""
 
@@ -117,6 +121,15 @@ class SlotTask:
         """The tracks of every site, and what follows from their plans."""
         compiled = compiled_constants(self.storage, self.constants)
         return compiled.work(self.tracks, self.partition_map, self.failed)
+
+    def split_of(self, query: Query) -> LiveSplit:
+        """The members of a group, those that have come and gone since the constants were told included."""
+        compiled = compiled_constants(self.storage, self.constants)
+        return compiled.split_of(query, self.storage, self.roster)
+
+    def quota_of(self, query: Query) -> int:
+        """Pairs that a query may match: a representative does so for all its members."""
+        return self.quota_pairs * (1 if query.split is None else max(1, len(self.split_of(query).filter)))
 
     @property
     def blocks(self) -> tuple[BlockMeta, ...]:

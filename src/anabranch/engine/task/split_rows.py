@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.engine.task.wire import Value, decode
+from anabranch.engine.task.wire import decode
 from anabranch.exchange.address import at_partition, partition_of
 from anabranch.exchange.partition_set import PartitionSet
 from anabranch.exchange.router import COPY, HOME_SHIFT
 from anabranch.operators.rows.row_set import RowSet, int64s
-from anabranch.plan.inputs import HASH, TIME
+from anabranch.plan.inputs import HASH, TIME, field_column
+from anabranch.plan.logical import ARRIVED
+
+if TYPE_CHECKING:
+    from anabranch.engine.task.slot_task import SlotTask
 
 MARK = "mark"
 """Column of what a tag says beside the input, while rows are sorted out."""
@@ -33,17 +38,13 @@ class SplitRows:
     homes: PartitionSet = field(default_factory=PartitionSet)
 
 
-def split_rows(
-    rows: pa.RecordBatch, numbers: np.ndarray, values: tuple[tuple[Value, ...], ...]
-) -> dict[int, SplitRows]:
+def split_rows(rows: pa.RecordBatch, numbers: np.ndarray, task: SlotTask) -> dict[int, SplitRows]:
     """Sort rows that have travelled out by lane, each back in the partition it belongs to.
 
     Parameters
     ----------
     numbers
         The input of each row.
-    values
-        Columns of every input on the wire.
     """
     marks = rows.column(MARK).to_numpy()
     homes = ((marks & (COPY - 1)) >> HOME_SHIFT) - 1
@@ -55,17 +56,26 @@ def split_rows(
         mine = found[lane] = SplitRows(homes=PartitionSet.of(np.unique(homes[lanes == lane]).tolist()))
         for number in np.unique(numbers[lanes == lane]).tolist():
             its = np.flatnonzero((lanes == lane) & (numbers == number))
-            mine.met[number] = _decoded(rows, its, values[number])
+            mine.met[number] = _decoded(rows, its, task, number)
             origins = its[marks[its] & COPY == 0]
             if len(origins) == len(its):
                 mine.origins[number] = mine.met[number]
             elif len(origins):
-                mine.origins[number] = _decoded(rows, origins, values[number])
+                mine.origins[number] = _decoded(rows, origins, task, number)
     return found
 
 
-def _decoded(rows: pa.RecordBatch, which: np.ndarray, values: tuple[Value, ...]) -> RowSet:
-    return RowSet.sorted(decode(rows.take(pa.array(which)), values), TIME)
+def _decoded(rows: pa.RecordBatch, which: np.ndarray, task: SlotTask, number: int) -> RowSet:
+    decoded = decode(rows.take(pa.array(which)), task.wire.values[number])
+    return RowSet.sorted(with_batch(decoded, task, number), TIME)
+
+
+def with_batch(rows: pa.RecordBatch, task: SlotTask, number: int) -> pa.RecordBatch:
+    """New rows of an input with the batch in which they came, where somebody wants to know."""
+    if ARRIVED not in task.layout.inputs[number].fields:
+        return rows
+    batches = pa.array(np.full(rows.num_rows, task.batch, dtype=np.int64))
+    return rows.append_column(field_column(ARRIVED), batches)
 
 
 def stored_rows(split: Mapping[int, SplitRows]) -> dict[int, list[RowSet]]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
 from anabranch.engine.sinks.compression import compression_of
+from anabranch.language.shared_columns import QUERY
 from anabranch.operators.rows.arrow_types import arrow_type
 from anabranch.plan.logical import Query
 from anabranch.state.block import checksum_of
@@ -39,13 +41,15 @@ _DEAD_LETTERS = pa.schema(
 
 
 class ResultWriter:
-    """The result file of one query and slot; nothing is created while there are no rows."""
+    """The result file of one sink and slot; nothing is created while there are no rows."""
 
     def __init__(self, task: SlotTask, query: Query, slot: int, unique: str) -> None:
         self.query = query
         self._schema = output_schema(query)
+        self._repeated: bool | list[str] = False if query.place is None else [QUERY]
+        """Columns with few values."""
         self._storage = task.storage
-        self._name = f"{task.stamp}-s{slot:03d}-{file_stem(query.name)}-{unique}.parquet"
+        self._name = f"{task.stamp}-s{slot:03d}-{file_stem(query.owner)}-{unique}.parquet"
         self._file: _HashedFile | None = None
         self._writer: pq.ParquetWriter | None = None
         self._pending: list[pa.Table] = []
@@ -72,7 +76,7 @@ class ResultWriter:
         self._file.seal()
         self.seconds += time.thread_time() - started
         yield ResultFile(
-            self.query.name, self._name, self.rows, self._file.size, self._file.checksum.hexdigest()
+            self.query.owner, self._name, self.rows, self._file.size, self._file.checksum.hexdigest()
         )
 
     def _flush(self) -> None:
@@ -85,7 +89,7 @@ class ResultWriter:
             # made the rows.
             compression = compression_of(self.query.sink)
             self._writer = pq.ParquetWriter(
-                self._file, self._schema, compression=compression, use_dictionary=False
+                self._file, self._schema, compression=compression, use_dictionary=self._repeated
             )
         self._writer.write_table(pa.concat_tables(self._pending), row_group_size=PIECE_ROWS)
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
@@ -98,6 +102,19 @@ def _pieces(rows: pa.Table, schema: pa.Schema) -> list[pa.Table]:
         half = rows.num_rows // 2
         return _pieces(rows.slice(0, half), schema) + _pieces(rows.slice(half), schema)
     return [rows.cast(schema)]
+
+
+def without_queries(storage: Storage, file: ResultFile, gone: Collection[str]) -> ResultFile:
+    """A file that queries share, written anew without the rows of some; the old one becomes garbage."""
+    path = storage.fetch(f"{STAGED}/{file.name}", size=file.bytes, checksum=file.checksum)
+    with pq.ParquetFile(path) as reader:
+        rows = reader.read()
+    kept = rows.filter(pc.invert(pc.is_in(rows.column(QUERY), pa.array(sorted(gone), pa.string()))))
+    name = f"{file.name.removesuffix('.parquet')}-kept.parquet"
+    target = _HashedFile(storage, name)
+    pq.write_table(kept, target, use_dictionary=[QUERY])
+    target.seal()
+    return ResultFile(file.query, name, kept.num_rows, target.size, target.checksum.hexdigest())
 
 
 def write_dead_letters(storage: Storage, rows: pa.Table, *, name: str) -> ResultFile:
@@ -151,7 +168,8 @@ def _damaged(file: str, expected: str, found: str) -> CorruptionError:
 
 def output_schema(query: Query) -> pa.Schema:
     """Arrow schema of result files: times as instants in UTC, text with 32-bit offsets as readers expect."""
-    return pa.schema([(o.name, _file_type(o.type)) for o in query.outputs])
+    shared = [] if query.place is None else [(QUERY, pa.string())]
+    return pa.schema([*shared, *((o.name, _file_type(o.type)) for o in query.outputs)])
 
 
 def _file_type(spark_type: str) -> pa.DataType:

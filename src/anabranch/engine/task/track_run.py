@@ -19,9 +19,8 @@ from anabranch.engine.task.block_writer import BlockWriter
 from anabranch.engine.task.common_rows import CommonRows
 from anabranch.engine.task.draining_rows import gather
 from anabranch.engine.task.open_blocks import OpenBlock
+from anabranch.engine.task.result_files import Writer
 from anabranch.engine.task.site_work import TrackWork, join_states
-from anabranch.engine.task.split_writer import SplitWriter
-from anabranch.engine.task.staging import ResultWriter
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_counts import partition_counts
 from anabranch.exchange.partition_set import PartitionSet
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from anabranch.engine.task.slot_task import SlotTask
 
 States = dict[StateId, list[RowSet]]
-Writer = ResultWriter | SplitWriter
 
 
 class Part(StrEnum):
@@ -155,6 +153,10 @@ class TrackRun:
             self.sent = operator.sent
             self._tell_stations(operator)
         return operator, states
+
+    @property
+    def _quota(self) -> int:
+        return self._task.quota_of(self._work.plan.query)
 
     @property
     def _may_probe(self) -> bool:
@@ -299,7 +301,7 @@ class TrackRun:
         return StepInput(
             SiteRows(self._rows, states, self.made),
             emit=writer.write,
-            quota=self._task.quota_pairs,
+            quota=self._quota,
             memory=self._memory,
             owned=self._mine,
             choose=self._chosen,

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from anabranch.operators.rows.arrow_types import arrow_type
 from anabranch.plan.inputs import HASH, TIME, Input, field_column, key_hash_column
-from anabranch.plan.logical import Field
+from anabranch.plan.logical import ARRIVED, Field
 
 TAG = "tag"
 DEAD = "dead"
@@ -97,7 +97,8 @@ def _values_of(source: Input, lanes: dict[str, str]) -> tuple[Value, ...]:
         return name, lane_type
 
     hashes = [Value(key_hash_column(f), f, True, *lane("bigint")) for f in source.keys]
-    fields = [Value(field_column(f), f, False, *lane(f.type)) for f in source.fields]
+    sent = (f for f in source.fields if f != ARRIVED)
+    fields = [Value(field_column(f), f, False, *lane(f.type)) for f in sent]
     return (*hashes, *fields)
 
 

@@ -8,7 +8,7 @@ leaves is marked dead, and gone when its level is next built.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +17,11 @@ import pyarrow as pa
 from anabranch.operators.filter.level import Level, Pairs
 from anabranch.operators.rows.arrays import Rows32
 from anabranch.operators.rows.column_codes import Flags
-from anabranch.operators.rows.expressions import where
+from anabranch.operators.rows.expressions import BAD_VALUE, where
 from anabranch.plan.predicate import Conjunction, Predicate
 
+Bad = Callable[[int, Exception], None]
+"""Takes a member, and what its rest has raised."""
 PIECE_PAIRS = 1 << 20
 """Pairs that are found at a time."""
 SMALLEST = 512
@@ -106,20 +108,24 @@ class GroupFilter:
         if alive < sum(map(len, self._levels)) // 2:
             self._build([*self._levels])
 
-    def matches(self, rows: pa.Table | pa.RecordBatch, *, most: int = PIECE_PAIRS) -> Iterator[Matches]:
+    def matches(
+        self, rows: pa.Table | pa.RecordBatch, *, most: int = PIECE_PAIRS, bad: Bad | None = None
+    ) -> Iterator[Matches]:
         """Pairs of row and member, in pieces of at most about `most`.
 
         Parameters
         ----------
         rows
             A column for each attribute, and those that the rests of predicates read.
+        bad
+            Told of a member whose rest has no value for some row; without it, the error is raised.
         """
         self._settle()
         names = {name for level in self._levels for name in level.attributes}
         columns = {name: _whole(rows, name) for name in names}
         for level in self._levels:
             for pieces in level.matches(columns, rows.num_rows, most=most):
-                yield from _judged(level, rows, pieces)
+                yield from _judged(level, rows, pieces, bad)
 
     def _settle(self) -> None:
         """Put new members into levels."""
@@ -160,7 +166,9 @@ def _whole(rows: pa.Table | pa.RecordBatch, name: str) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _judged(level: Level, rows: pa.Table | pa.RecordBatch, pieces: Iterable[Pairs]) -> Iterator[Matches]:
+def _judged(
+    level: Level, rows: pa.Table | pa.RecordBatch, pieces: Iterable[Pairs], bad: Bad | None
+) -> Iterator[Matches]:
     """Pairs whose rests hold, too: these are evaluated on the rows of candidates only.
 
     Candidates with a rest are gathered over a slice of the rows, for a member may be found twice.
@@ -176,16 +184,36 @@ def _judged(level: Level, rows: pa.Table | pa.RecordBatch, pieces: Iterable[Pair
             yield Matches(at[~open_ones], level.members[entries[~open_ones]])
     if waiting:
         at, entries = (np.concatenate(column) for column in zip(*waiting, strict=True))
-        holds = _holding(level, rows, at, entries)
+        holds = _holding(level, rows, at, entries, bad)
         pairs = np.unique(at[holds].astype(np.int64) << 32 | level.members[entries[holds]])
         yield Matches((pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32))
 
 
-def _holding(level: Level, rows: pa.Table | pa.RecordBatch, at: Rows32, entries: Rows32) -> Flags:
+def _holding(
+    level: Level, rows: pa.Table | pa.RecordBatch, at: Rows32, entries: Rows32, bad: Bad | None
+) -> Flags:
     number = level.rest_of[entries]
     holds = number < 0
     for which in np.unique(number[~holds]).tolist():
         candidates = np.flatnonzero(number == which)
-        distinct, place = np.unique(at[candidates], return_inverse=True)
-        holds[candidates] = where(pa.table(rows.take(pa.array(distinct))), level.rests[which])[place]
+        try:
+            holds[candidates] = _true_for(rows, at[candidates], level.rests[which])
+        except BAD_VALUE:
+            if bad is None:
+                raise
+            members = level.members[entries[candidates]]
+            for member in np.unique(members).tolist():  # one of them has the row, the others may go on
+                its = candidates[members == member]
+                try:
+                    holds[its] = _true_for(rows, at[its], level.rests[which])
+                except BAD_VALUE as error:
+                    holds[its] = False
+                    bad(member, error)
     return holds
+
+
+def _true_for(rows: pa.Table | pa.RecordBatch, at: Rows32, rest: str) -> Flags:
+    """For which of some rows, that may be there repeatedly, a rest is true."""
+    distinct, place = np.unique(at, return_inverse=True)
+    found: Flags = where(pa.table(rows.take(pa.array(distinct))), rest)[place]
+    return found

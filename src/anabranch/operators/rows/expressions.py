@@ -17,6 +17,14 @@ import pyarrow as pa
 from anabranch.operators.rows.arrow_types import arrow_type
 from anabranch.plan.logical import Output
 
+BAD_VALUE = (
+    duckdb.ConversionException,
+    duckdb.InvalidInputException,
+    duckdb.OutOfRangeException,
+    pa.ArrowInvalid,
+)
+"""What an expression raises that has no value for some row: a cast that fails, a sum that overflows."""
+
 
 def filter_rows(rows: pa.Table, predicates: Sequence[str]) -> pa.Table:
     """Rows for which every predicate is true."""

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from anabranch.engine.sinks.sink import ResultBatch
 from anabranch.errors import ConfigError
+from anabranch.language.shared_columns import QUERY
 from anabranch.spark.function_sink import read_results
 from anabranch.spark.kafka.connector import KAFKA, connector_missing, lacks_connector
 
@@ -32,7 +33,7 @@ class KafkaSink:
     """Messages of one topic; at least once, told apart by their delivery ids.
 
     A column `key` is the key of the message. A column `value` is the message; without one, the other columns
-    are, as a JSON object.
+    are, as a JSON object. Beside `value`, a column `query` becomes a header: queries may share a topic.
     """
 
     def __init__(
@@ -49,6 +50,12 @@ class KafkaSink:
         self._spark = spark
         self.topic = topic
         self.options = dict(options)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The same for sinks that send to one topic."""
+        servers = next(value for name, value in self.options.items() if name.lower() == SERVERS)
+        return KAFKA, servers, self.topic
 
     def open(self, query: str, schema: pa.Schema) -> None:
         """Refuse columns that make no message, and a Spark without the connector."""
@@ -75,8 +82,11 @@ def as_messages(results: DataFrame, number: int) -> DataFrame:
     file = F.hex(F.xxhash64(F.col("_metadata.file_name")))
     place = F.col("_metadata.row_index").cast("string")
     identity = F.concat_ws("-", F.lit(str(number)), file, place).cast("binary")
-    header = F.struct(F.lit(DELIVERY_ID).alias("key"), identity.alias("value"))
-    columns = [_value(results.columns).alias(_VALUE), F.array(header).alias("headers")]
+    headers = [F.struct(F.lit(DELIVERY_ID).alias("key"), identity.alias("value"))]
+    if {QUERY, _VALUE} <= set(results.columns):
+        query = F.col(QUERY).cast("binary").alias("value")
+        headers.append(F.struct(F.lit(QUERY).alias("key"), query))
+    columns = [_value(results.columns).alias(_VALUE), F.array(*headers).alias("headers")]
     if _KEY in results.columns:
         columns.append(_as_bytes(results, _KEY))
     return results.select(*columns)
@@ -95,7 +105,7 @@ def _as_bytes(results: DataFrame, name: str) -> Column:
 
 
 def _check_columns(query: str, names: Sequence[str]) -> None:
-    if _VALUE in names and (others := [n for n in names if n not in (_KEY, _VALUE)]):
+    if _VALUE in names and (others := [n for n in names if n not in (_KEY, _VALUE, QUERY)]):
         raise ConfigError(
             f"query {query!r}: the column value is the whole message, and {', '.join(others)} would be lost: "
             "leave value out to have all columns as JSON, or select only key and value"
