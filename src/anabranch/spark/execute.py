@@ -17,6 +17,7 @@ from anabranch.engine.task.parcel import SCHEMA, Parcel, opened
 from anabranch.engine.task.slot_task import SlotTask, run_first_hop
 from anabranch.engine.task.worker_process import give_back_surplus, keep_memory, spare_modules
 from anabranch.plan.inputs import SEQUENCE
+from anabranch.plan.state_id import StateId
 from anabranch.spark.ingest import route
 
 ATTEMPTS = 3
@@ -47,7 +48,7 @@ def execute_on_spark(rows: DataFrame, task: SlotTask) -> Sequence[SlotReport]:
         parcels = parcels.repartitionById(task.slots, F.col("slot")).mapInArrow(
             _later_hop(task, hop), _PARCELS
         )
-    collected = [Parcel(row.slot, row.state, bytes(row.payload)) for row in _collected(parcels)]
+    collected = [_parcel(row.slot, row.state, bytes(row.payload)) for row in _collected(parcels)]
     left, reports = opened(collected)
     assert not left, "rows that leave the last hop have nowhere to go"
     return reports
@@ -81,13 +82,18 @@ def first_hop(task: SlotTask) -> _Function:
 def _later_hop(task: SlotTask, hop: int) -> _Function:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         def work(slot: int, attempt: str) -> Iterator[Parcel]:
-            arrived = [Parcel(**row) for batch in batches for row in batch.to_pylist()]
+            arrived = [_parcel(**row) for batch in batches for row in batch.to_pylist()]
             assert all(parcel.slot == slot for parcel in arrived), "a slot received rows of another slot"
             return run_hop(task, hop, slot, arrived, attempt=attempt)
 
         yield from _in_task(work)
 
     return run
+
+
+def _parcel(slot: int, state: str | None, payload: bytes) -> Parcel:
+    """A parcel as it was sent: Spark knows of text, not of ids of states."""
+    return Parcel(slot, None if state is None else StateId(state), payload)
 
 
 def _in_task(work: Callable[[int, str], Iterator[Parcel]]) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,18 @@
+"""What travels between two hops through Spark is what was sent."""
+
+from __future__ import annotations
+
+from anabranch.plan.state_id import StateId, StateKind
+from anabranch.spark.execute import _parcel
+
+
+def test_a_state_that_spark_has_carried_as_text_is_an_id_again() -> None:
+    sent = StateId.of(StateKind.STREAM, "orders", "key")
+    parcel = _parcel(1, str(sent), b"")
+    assert type(parcel.state) is StateId
+    assert parcel.state == sent
+    assert not parcel.state.is_waiting
+
+
+def test_a_report_has_no_state() -> None:
+    assert _parcel(0, None, b"report").state is None
