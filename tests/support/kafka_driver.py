@@ -38,12 +38,12 @@ DELAY_US = 200_000
 """Payments come this much after their orders."""
 FLOW = """
 CREATE STREAM orders FROM kafka 'orders' OPTIONS ({options}, startingOffsets = 'earliest', {bound}) AS
-  SELECT from_json(CAST(value AS STRING), 'id BIGINT, amount BIGINT, ts_us BIGINT').*
-  TIME ts_us LATENESS 60 SECONDS;
+  SELECT from_json(CAST(value AS STRING), 'id BIGINT, amount BIGINT, ts TIMESTAMP').*
+  TIME ts LATENESS 60 SECONDS;
 
-CREATE STREAM payments (order_id BIGINT, paid BIGINT, ts_us BIGINT)
+CREATE STREAM payments (order_id BIGINT, paid BIGINT, ts TIMESTAMP)
   FROM kafka 'payments' OPTIONS ({options}, startingOffsets = 'earliest', {bound}) FORMAT avro
-  TIME ts_us LATENESS 60 SECONDS;
+  TIME ts LATENESS 60 SECONDS;
 
 CREATE QUERY underpaid INTO kafka 'underpaid' OPTIONS ({options}) AS
   SELECT o.id AS key, o.id AS id, o.amount AS amount, p.paid AS paid
@@ -56,7 +56,8 @@ TOPICS = {
     "payments": ("order_id", "paid", "id * 17 % 991", DELAY_US),
 }
 """By topic: names of key and number, the number's expression, and the delay of its times."""
-AVRO = json.dumps(avro_schema([Column(name, "bigint") for name in ("order_id", "paid", "ts_us")]))
+PAID = [Column("order_id", "bigint"), Column("paid", "bigint"), Column("ts", "timestamp")]
+AVRO = json.dumps(avro_schema(PAID))
 
 
 def produce(spark: SparkSession, servers: str, messages: int) -> None:
@@ -64,7 +65,7 @@ def produce(spark: SparkSession, servers: str, messages: int) -> None:
         row = F.struct(
             F.col("id").alias(key),
             F.expr(number).alias(name),
-            (F.col("id") * STEP_US + BEGIN_US + delay).alias("ts_us"),
+            F.timestamp_micros(F.col("id") * STEP_US + BEGIN_US + delay).alias("ts"),
         )
         value = F.to_json(row) if topic == "orders" else to_avro(row, AVRO)
         rows = spark.range(0, messages, 1, 1).select(
