@@ -1,4 +1,4 @@
-"""A member that cannot go on ends alone: the others of its group get what the oracle gives."""
+"""A member that cannot go on ends alone (`split_writer`): the others get what the oracle gives."""
 
 from __future__ import annotations
 
