@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from anabranch.engine.sinks.sink import ResultBatch, Sink
     from anabranch.errors import AnabranchError, ConfigError, QueryError, RunError, SinkError, StateError
     from anabranch.language.flow import parse_flow
+    from anabranch.spark.predicates import predicate
     from anabranch.spark.run import Run
     from anabranch.spark.session import Session
     from anabranch.spark.spark_session import spark_session
@@ -54,6 +55,7 @@ __all__ = [
     "memory",
     "parquet",
     "parse_flow",
+    "predicate",
     "spark_session",
     "testing",
 ]
@@ -83,6 +85,7 @@ _HOMES = {
     "memory": "engine.sinks.memory_sink",
     "parquet": "engine.sinks.parquet_sink",
     "parse_flow": "language.flow",
+    "predicate": "spark.predicates",
     "spark_session": "spark.spark_session",
 }
 
