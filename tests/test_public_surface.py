@@ -15,7 +15,8 @@ from anabranch.spark.run import Run
 NAMES = """
 AnabranchError CheckpointInUseError ConfigError CorruptionError Event EventKind FencedError InvalidNameError
 Listener ManifestConflict Progress QueryError ResultBatch Run RunError Session Sink SinkError StateError
-UnsupportedVersionError __version__ console kafka memory parquet parse_flow shared spark_session testing
+UnsupportedVersionError __version__ console kafka memory parquet parse_flow predicate shared spark_session
+testing
 """
 HANDLE = """
 add awaitTermination drop events exception explain id isActive lastProgress migrate name processAllAvailable

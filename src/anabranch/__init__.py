@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from anabranch.engine.sinks.sink import ResultBatch, Sink
     from anabranch.errors import AnabranchError, ConfigError, QueryError, RunError, SinkError, StateError
     from anabranch.language.flow import parse_flow
+    from anabranch.spark.predicates import predicate
     from anabranch.spark.run import Run
     from anabranch.spark.session import Session
     from anabranch.spark.spark_session import spark_session
@@ -55,6 +56,7 @@ __all__ = [
     "memory",
     "parquet",
     "parse_flow",
+    "predicate",
     "shared",
     "spark_session",
     "testing",
@@ -85,6 +87,7 @@ _HOMES = {
     "memory": "engine.sinks.memory_sink",
     "parquet": "engine.sinks.parquet_sink",
     "parse_flow": "language.flow",
+    "predicate": "spark.predicates",
     "shared": "engine.sinks.shared_sink",
     "spark_session": "spark.spark_session",
 }

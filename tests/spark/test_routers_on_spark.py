@@ -26,6 +26,7 @@ from anabranch.plan.inputs import HASH, TIME
 from anabranch.spark.ingest import route
 from anabranch.testing.stream_model import accepted_rows, expected_rows
 from tests.engine.stations import names_of
+from tests.engine.test_hot_groups import TEXTS as GROUPS
 from tests.engine.test_hot_keys import KEYS, TEXTS
 from tests.engine.theta_joins import STREAMS, random_batches
 from tests.exchange.test_aligned_router import TIMES, random_router
@@ -102,11 +103,12 @@ def test_the_sql_of_every_router_places_rows_as_its_arrays_do(spark: SparkSessio
     assert copies > 100
 
 
-def test_joins_by_segments_and_hot_keys_give_what_the_oracle_gives_on_spark(
+def test_segments_hot_keys_and_hot_groups_give_what_the_oracle_gives_on_spark(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     batches = random_batches(random.Random(11), 5, most=40)
-    texts = {**THETA, "pair": TEXTS["pair"], "three": TEXTS["three"]}
+    groups = {name: GROUPS[name] for name in ("each", "tumbling", "different")}
+    texts = {**THETA, "pair": TEXTS["pair"], "three": TEXTS["three"], **groups}
     sinks = {name: MemorySink() for name in texts}
     hashes = spark.sql(f"SELECT {', '.join(f'xxhash64({key}L) AS h{key}' for key in KEYS)}").first()
     assert hashes is not None

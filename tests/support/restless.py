@@ -12,7 +12,8 @@ from anabranch.adapt.boundary.enact import enact, start_with
 from anabranch.adapt.boundary.observed import Observed
 from anabranch.adapt.memory.admission import OPEN, Admission
 from anabranch.adapt.memory.site_budgets import RowBudget
-from anabranch.adapt.routing.hot_keys import HotKeys, joined_inputs
+from anabranch.adapt.routing.hot_keys import HotKeys
+from anabranch.adapt.routing.spreadable import spreadable
 from anabranch.adapt.tracks.tracks import Migration, Tracks
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_map import PartitionMap
@@ -35,7 +36,7 @@ class RestlessDecider:
     waits
         Whether rows wait and partitions are spilled.
     keys
-        Addresses of keys that become hot and cool.
+        Addresses of keys of joins that become hot and cool; if there are any, so do groups.
     """
 
     def __init__(
@@ -70,13 +71,17 @@ class RestlessDecider:
 
 
 def any_hot_keys(
-    rng: random.Random, known: HotKeys, observed: Observed, addresses: Sequence[int]
+    rng: random.Random, known: HotKeys, observed: Observed, keys_of_joins: Sequence[int]
 ) -> tuple[HotKeys, dict[str, PartitionSet]]:
     """Any of the keys hot, at any lanes, where its rows are in blocks; and partitions of keys that cool."""
     keys: list[HotKey] = []
     cooled: dict[str, PartitionSet] = {}
-    for group in joined_inputs(observed.joins) if addresses else ():
+    for group in spreadable(observed.joins) if keys_of_joins else ():
+        addresses = keys_of_joins
         before = {key.address for key in known.of(group.states)}
+        if group.grouped:  # any group that has been heavy
+            heavy = {address for address, _ in observed.heavy.get(group.states[0], ())}
+            addresses = sorted({*heavy, *before, *keys_of_joins})
         largest = rng.choice([None, *(s for s in group.states if s not in group.repeated)])
         for address in addresses:
             home = HotKey(address, (), None, ()).home
@@ -85,8 +90,9 @@ def any_hot_keys(
             hot = address in before if fixed else rng.random() < 0.5
             if hot:
                 lanes = tuple(rng.sample(range(PARTITIONS), rng.choice((1, 2, 5))))
-                keys.append(HotKey(address, group.states, largest, lanes))
-            elif address in before:
+                stays = group.grouped and rng.random() < 0.5
+                keys.append(HotKey(address, group.states, largest, lanes, stays))
+            elif address in before and not group.grouped:
                 cooled |= {q: cooled.get(q, NOTHING) | PartitionSet.of([home]) for q in group.queries}
     return HotKeys(tuple(keys)), cooled
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
+from anabranch.bench.duckdb_join import DuckDBJoin
 from anabranch.engine.local_driver import LocalRun
 from anabranch.language.flow import bind_query
 from anabranch.operators.join.distance import Vectors, distance_match
@@ -60,7 +60,8 @@ def run_band(scratch: Path, *, rows: int = 100_000, window_batches: int = 5, bat
     sources = f"a [RANGE {window_us} MICROSECONDS], b [RANGE {window_us} MICROSECONDS]"
     text = f"SELECT a.id, b.id AS other FROM {sources} WHERE abs(a.x - b.x) <= {width!r}"
     run = LocalRun(scratch, list(_STREAMS.values()), [bind_query("q", text, _STREAMS)])
-    peer = _DuckDB(width, window_us)
+    near = f"b.x BETWEEN a.x - {width!r} AND a.x + {width!r}"
+    peer = DuckDBJoin({"id": "BIGINT", "x": "DOUBLE"}, near, window_us)
     ours, theirs, before = [], [], 0
     try:
         for number, tables in enumerate(_batches(rows, window_batches + batches)):
@@ -133,36 +134,3 @@ def _batches(rows: int, number: int) -> Iterator[dict[str, pa.Table]]:
             )
             for name in _STREAMS
         }
-
-
-class _DuckDB:
-    """The same join by a query per batch: new rows against the window, on either side."""
-
-    def __init__(self, width: float, window_us: int) -> None:
-        self._connection = duckdb.connect(":memory:", config={"threads": 1})
-        self._window_us = window_us
-        for name in _STREAMS:
-            for table in (name, f"new_{name}"):
-                self._connection.execute(f"CREATE TABLE {table} (id BIGINT, x DOUBLE, t BIGINT)")
-        near = f"b.x BETWEEN a.x - {width!r} AND a.x + {width!r} AND abs(a.t - b.t) <= {window_us}"
-        self._query = " UNION ALL ".join(
-            f"SELECT a.id, b.id AS other FROM {left} a, {right} b WHERE {near}"
-            for left, right in (("new_a", "new_b"), ("new_a", "b"), ("a", "new_b"))
-        )
-        self.results = 0
-
-    def batch(self, tables: dict[str, pa.Table]) -> float:
-        """Seconds of the query and of moving the window."""
-        run = self._connection.execute
-        for name, table in tables.items():
-            plain = table.set_column(2, "t", table.column("ts").cast(pa.int64()))
-            self._connection.register("arrived", plain)
-            run(f"DELETE FROM new_{name}")
-            run(f"INSERT INTO new_{name} SELECT * FROM arrived")
-        started = time.perf_counter()
-        self.results += self._connection.sql(self._query).to_arrow_table().num_rows
-        for name, table in tables.items():
-            newest = table.column("ts").cast(pa.int64())[-1].as_py()
-            run(f"INSERT INTO {name} SELECT * FROM new_{name}")
-            run(f"DELETE FROM {name} WHERE t < {newest - self._window_us}")
-        return time.perf_counter() - started

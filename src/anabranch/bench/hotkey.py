@@ -15,11 +15,12 @@ from statistics import median
 from typing import Any
 from unittest import mock
 
+from anabranch.bench.duckdb_join import DuckDBJoin
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.engine.task import slot_task
 from anabranch.engine.task.heavy_keys import heavy_keys
-from anabranch.workloads.hot_key import STREAMS, WINDOW_BATCHES, HotKeyStreams, hot_key_query
+from anabranch.workloads.hot_key import BATCH_US, STREAMS, WINDOW_BATCHES, HotKeyStreams, hot_key_query
 
 SITES = 8
 WARM_UP = WINDOW_BATCHES + 1
@@ -37,6 +38,8 @@ class HotKeyBench:
     whole_s: float
     """Median of the busiest site, with the key at one site."""
     spread_s: float
+    duckdb_s: float | None
+    """Median of a query of DuckDB with one thread: new rows against the windows; of two streams."""
     looking: float
     """Share of a slot's CPU time that looking for hot keys takes, where all keys are alike."""
 
@@ -53,8 +56,9 @@ def run_hotkey(scratch: Path, *, rows: int = 3_000, references: int = 2, batches
     spread, results = _run(scratch / "spread", hot, batches, hot_keys="auto")
     if results != whole_results:
         raise AssertionError(f"{results:,} results with the key spread, {whole_results:,} without")
+    duckdb_s = median(_duckdb(hot, batches, results)) if references == 2 else None
     looking = _looking(scratch / "even", HotKeyStreams(20 * rows, references, hot=0.0), batches)
-    return HotKeyBench(rows, references, results, median(whole), median(spread), looking)
+    return HotKeyBench(rows, references, results, median(whole), median(spread), duckdb_s, looking)
 
 
 def _run(scratch: Path, streams: HotKeyStreams, batches: int, *, hot_keys: str) -> tuple[list[float], int]:
@@ -68,6 +72,20 @@ def _run(scratch: Path, streams: HotKeyStreams, batches: int, *, hot_keys: str) 
         return seconds[WARM_UP:], run.results(query.name).num_rows
     finally:
         run.close()
+
+
+def _duckdb(streams: HotKeyStreams, batches: int, results: int) -> list[float]:
+    """CPU time of each batch; raises if the number of results differs."""
+    columns = {"id": "BIGINT", "k": "BIGINT", "x": "DOUBLE"}
+    condition = "a.k = b.k AND abs(a.x - b.x) <= 0.01"
+    peer = DuckDBJoin(columns, condition, WINDOW_BATCHES * BATCH_US)
+    seconds = []
+    for tables in streams.batches(WARM_UP + batches):
+        peer.batch(tables)
+        seconds.append(peer.cpu_s)
+    if peer.results != results:
+        raise AssertionError(f"{results:,} results, DuckDB {peer.results:,}")
+    return seconds[WARM_UP:]
 
 
 def _looking(scratch: Path, streams: HotKeyStreams, batches: int) -> float:

@@ -249,6 +249,10 @@ def hotkey_table(result: HotKeyBench) -> Table:
     spread = f"{1000 * result.spread_s:,.1f} ms ({result.ratio:.1f} × less)"
     table.add_row("at one site", f"{1000 * result.whole_s:,.1f} ms", f"{result.results:,}")
     table.add_row("spread", spread, f"{result.results:,}")
+    if result.duckdb_s is not None:
+        table.add_row(
+            "DuckDB, a query per batch, one core", f"{1000 * result.duckdb_s:,.1f} ms", f"{result.results:,}"
+        )
     table.add_row("looking for it, where there is none", f"{result.looking:.2%} of the work", "–")
     return table
 

@@ -346,6 +346,7 @@ def stations(
         _write(json_file, {"bench": "stations", "machine": machine()} | measured)
 
 
+@bench.command()
 def hotkey(
     rows: Annotated[int, typer.Option(help="Rows per stream and batch.", min=100)] = 3_000,
     streams: Annotated[Literal["2", "3"], typer.Option(help="Streams to join.")] = "2",

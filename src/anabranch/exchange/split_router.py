@@ -40,12 +40,15 @@ class HotKey:
         The one that is not copied, if any.
     lanes
         Partitions that get the rows, one at each site.
+    stays
+        Whether rows go where they belong nevertheless: only answers of a group are spread.
     """
 
     address: int
     states: tuple[str, ...]
     largest: str | None
     lanes: tuple[int, ...]
+    stays: bool = False
 
     @property
     def home(self) -> int:
@@ -53,12 +56,12 @@ class HotKey:
         return int(partition_of(np.array([self.address], dtype=np.int64))[0])
 
     def to_json(self) -> list[Any]:
-        return [self.address, list(self.states), self.largest, list(self.lanes)]
+        return [self.address, list(self.states), self.largest, list(self.lanes), self.stays]
 
     @classmethod
     def from_json(cls, data: list[Any]) -> HotKey:
-        address, states, largest, lanes = data
-        return cls(address, tuple(states), largest, tuple(lanes))
+        address, states, largest, lanes, *stays = data
+        return cls(address, tuple(states), largest, tuple(lanes), *stays)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,6 @@ def split_routers(keys: tuple[HotKey, ...], inputs: Mapping[str, SplitInput]) ->
     """A router for each input that has hot keys."""
     found = []
     for state, source in inputs.items():
-        if mine := tuple(key for key in keys if state in key.states):
+        if mine := tuple(key for key in keys if state in key.states and not key.stays):
             found.append(SplitRouter(source, mine))
     return found

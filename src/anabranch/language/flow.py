@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from anabranch.language.binding.binder import bind_select, plan_query
 from anabranch.language.binding.scope import NotYetKnown, check_name
+from anabranch.language.expressions.user_predicates import without_predicates
 from anabranch.language.ingest.bind_stream import bind_stream, bind_table
 from anabranch.language.shared_columns import not_alike, same_sink
 from anabranch.language.syntax.dialect import parse_select, parse_statements
@@ -75,7 +76,8 @@ def parse_flow(
             case CreateQuery():
                 _refuse_repetition(statement, {**queries, **unbound}, source)
                 try:
-                    query = _query(statement, {**streams, **tables}, source)
+                    with without_predicates():
+                        query = _query(statement, {**streams, **tables}, source)
                 except NotYetKnown as missing:
                     if columns_of is not None:
                         raise

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from anabranch.operators.group.aligned_windows import AlignedWindows
+from anabranch.operators.group.answered_share import EVERYTHING, AnsweredShare
 from anabranch.operators.group.final_rows import Emission
 from anabranch.operators.group.session_windows import SessionWindows
 from anabranch.operators.group.window_aggregate import WindowAggregate
@@ -67,6 +68,8 @@ class StepInput:
         Which rows are final, if the query groups.
     origins
         Where keys are split: the rows from which results start, by input.
+    share
+        Where groups are spread: which of their rows are answered here.
     arrived
         In a later hop: rows that have arrived at stations, by state.
     """
@@ -81,6 +84,7 @@ class StepInput:
     role: Role = Role.RUNS
     origins: Mapping[int, RowSet] = field(default_factory=dict)
     arrived: Mapping[StateId, RowSet] | None = None
+    share: AnsweredShare = EVERYTHING
 
 
 Grouping = WindowAggregate | WindowDistinct | AlignedWindows | SessionWindows
@@ -104,6 +108,7 @@ def grouping_of(plan: LocalPlan, blocks: Sequence[RowSet], given: StepInput) -> 
         owned=given.owned,
         emit=given.emit,
         quota=given.quota,
+        share=given.share,
     )
 
 

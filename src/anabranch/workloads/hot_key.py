@@ -36,6 +36,24 @@ def hot_key_query(references: int) -> Query:
     return bind_query("q", text, {s.name: s for s in STREAMS})
 
 
+GROUPS = {
+    "each row": (
+        "SELECT k, COUNT(*) AS n, SUM(id) AS total, MAX(x) AS most, MIN(x) AS least "
+        "FROM a [RANGE 8 SECONDS] GROUP BY k"
+    ),
+    "windows": (
+        "SELECT k, window.end AS until, COUNT(*) AS n, SUM(id) AS total, MAX(x) AS most, MIN(x) AS least, "
+        "MAX(id) AS last, max_by(id, x) AS who FROM a GROUP BY k, window(ts, '5 seconds')"
+    ),
+}
+"""Aggregates by k: one result per row, and one per group and window."""
+
+
+def hot_group_query(kind: str) -> Query:
+    """An aggregate by k of the first stream."""
+    return bind_query("q", GROUPS[kind], {s.name: s for s in STREAMS})
+
+
 @dataclass(frozen=True, slots=True)
 class HotKeyStreams:
     """Batches of one second.
@@ -46,12 +64,15 @@ class HotKeyStreams:
         Per stream and batch.
     hot
         Share of rows that have the one key.
+    keys
+        How many others there are; if None, twenty times as many as rows.
     """
 
     rows: int
     references: int
     hot: float = 0.5
     seed: int = 7
+    keys: int | None = None
 
     def batches(self, number: int) -> Iterator[dict[str, pa.Table]]:
         draw = np.random.default_rng(self.seed)
@@ -59,7 +80,8 @@ class HotKeyStreams:
             yield {name: self._rows(draw, batch) for name in "abc"[: self.references]}
 
     def _rows(self, draw: np.random.Generator, batch: int) -> pa.Table:
-        keys = np.where(draw.random(self.rows) < self.hot, 1, draw.integers(2, 20 * self.rows, self.rows))
+        others = draw.integers(2, 2 + self.keys if self.keys else 20 * self.rows, self.rows)
+        keys = np.where(draw.random(self.rows) < self.hot, 1, others)
         times = (1 + batch) * BATCH_US + np.sort(draw.integers(0, BATCH_US, self.rows))
         columns = {"id": pa.array(batch * self.rows + np.arange(self.rows)), "k": pa.array(keys)}
         columns["x"] = pa.array(draw.random(self.rows))

@@ -112,7 +112,7 @@ class SiteReport:
     """By state: rows that had a choice of stations."""
     split_s: float = 0.0
     """Of `busy_s`, what hot keys took whose rows are spread: it does not belong to a partition."""
-    split_pairs: int = 0
-    """Of `pairs`, theirs."""
+    split_pairs: dict[str, int] = field(default_factory=dict)
+    """Of `pairs`, theirs, by query."""
     diffused_s: dict[str, float] = field(default_factory=dict)
     """Of `busy_s`, what joins took whose rows a router spreads, by query."""

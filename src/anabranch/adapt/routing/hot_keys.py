@@ -1,9 +1,9 @@
-"""Hot keys: which keys of equi-joins are spread over the sites, and when they are taken back.
+"""Hot keys: which keys of equi-joins and of groups are spread over the sites, and when they are taken back.
 
-A key is hot when it alone is more than a site's fair share of a join's work: then no partition map can
+A key is hot when it alone is more than a site's fair share of the work: then no partition map can
 balance it. It stays hot until it has been less than half of that for a while, so that a key on the edge does
 not come and go. Becoming hot needs no work: probing keeps no intermediate rows, and all rows of the key are
-in blocks. When it cools, intermediate states of its partition are computed anew from these.
+in blocks. When a key of a join cools, intermediate states of its partition are computed anew from these.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from anabranch.adapt.boundary.observed import Observed
 from anabranch.adapt.events import Event, EventKind
 from anabranch.adapt.plans.joins import Joins
+from anabranch.adapt.routing.spreadable import Spreadable, spreadable
 from anabranch.adapt.routing.turns import lanes
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import NOTHING, PartitionSet
@@ -29,7 +30,7 @@ PATIENCE = 4
 LEAST_WORK = 20_000
 """Rows and pairs of a batch below which no key is worth spreading."""
 MOST_KEYS = 16
-"""Of a join."""
+"""Of a join, or of an aggregate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,11 @@ class HotKeys:
     Attributes
     ----------
     cool
-        By key, for how many boundaries it has had little work.
+        By state and key, for how many boundaries it has had little work.
     """
 
     keys: tuple[HotKey, ...] = ()
-    cool: Mapping[int, int] = field(default_factory=dict)
+    cool: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
     def of(self, states: Iterable[str]) -> list[HotKey]:
         """Keys of a set of inputs."""
@@ -51,46 +52,17 @@ class HotKeys:
         return [key for key in self.keys if wanted & set(key.states)]
 
     def to_json(self) -> dict[str, Any]:
-        return {"keys": [k.to_json() for k in self.keys], "cool": {str(a): n for a, n in self.cool.items()}}
+        cooling = [[*key, n] for key, n in self.cool.items()]
+        return {"keys": [key.to_json() for key in self.keys], "cooling": cooling}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], joins: Joins) -> HotKeys:
         """Go on where a manifest left off; inputs of queries that are gone are forgotten."""
-        known = {source.state for source in joins.layout.inputs}
+        known = {state for group in spreadable(joins) for state in group.states}
         keys = (HotKey.from_json(key) for key in data.get("keys", ()))
         left = (replace(key, states=tuple(s for s in key.states if s in known)) for key in keys)
-        cool = {int(address): n for address, n in data.get("cool", {}).items()}
+        cool = {(state, address): n for state, address, n in data.get("cooling", ())}
         return cls(tuple(key for key in left if key.states), cool)
-
-
-@dataclass(frozen=True, slots=True)
-class JoinedInputs:
-    """Inputs that queries join with each other by one key: they have their hot keys in common."""
-
-    states: tuple[str, ...]
-    queries: tuple[str, ...]
-    repeated: frozenset[str]
-    """Those that some query refers to twice: new rows of these may meet each other."""
-
-
-def joined_inputs(joins: Joins) -> list[JoinedInputs]:
-    """All of them: queries that share an input are in one."""
-    groups: list[tuple[set[str], list[str]]] = []
-    repeated = set()
-    for name, routed in joins.queries.items():
-        if not routed.is_hashed:
-            continue
-        states = [joins.layout.inputs[i].state for i in routed.inputs]
-        repeated |= {state for state in states if states.count(state) > 1}
-        merged, queries = set[str](states), [name]
-        for group in [g for g in groups if g[0] & merged]:
-            groups.remove(group)
-            merged, queries = merged | group[0], [*group[1], *queries]
-        groups.append((merged, queries))
-    return [
-        JoinedInputs(tuple(sorted(states)), tuple(queries), frozenset(repeated & states))
-        for states, queries in groups
-    ]
 
 
 def choose_hot_keys(
@@ -98,51 +70,60 @@ def choose_hot_keys(
 ) -> tuple[HotKeys, dict[str, PartitionSet], tuple[Event, ...]]:
     """The hot keys of the next step, partitions with keys that cool, by query, and reasons."""
     keys: list[HotKey] = []
-    cool: dict[int, int] = {}
+    cool: dict[tuple[str, int], int] = {}
     cooled: dict[str, PartitionSet] = {}
     events: list[Event] = []
-    for group in joined_inputs(observed.joins):
+    if not known.keys and not observed.heavy:
+        return known, {}, ()
+    concerned = observed.heavy.keys() | {state for key in known.keys for state in key.states}
+    for group in spreadable(observed.joins):
+        if concerned.isdisjoint(group.states):
+            continue
         choice = _Choice(group, known, observed, after)
         mine = choice.made()
         keys += mine
         cool |= choice.cool
         events += choice.events
-        for query in group.queries if choice.cooled else ():
-            cooled[query] = choice.cooled
+        if choice.cooled and not group.grouped:
+            cooled |= dict.fromkeys(group.queries, choice.cooled)
     return HotKeys(tuple(keys), cool), cooled, tuple(events)
 
 
 @dataclass(slots=True)
 class _Choice:
-    """The choice for inputs that are joined with each other."""
+    """The choice for states that have their hot keys in common."""
 
-    group: JoinedInputs
+    group: Spreadable
     known: HotKeys
     observed: Observed
     after: PartitionMap
-    cool: dict[int, int] = field(default_factory=dict)
+    cool: dict[tuple[str, int], int] = field(default_factory=dict)
     cooled: PartitionSet = NOTHING
     events: list[Event] = field(default_factory=list)
 
     def made(self) -> list[HotKey]:
         hot, shares = self.known.of(self.group.states), self._shares()
         wanted = {key.address for key in hot if self._stays(key, shares)}
-        if self._may_spread and sum(self._work().values()) >= LEAST_WORK:
+        if self._may_spread and self._total() >= LEAST_WORK:
             new = sorted(((share, address) for address, share in shares.items() if share > HOT), reverse=True)
             wanted |= {address for _, address in new[:MOST_KEYS] if self._is_free(address)}
         self._tell(hot, wanted, shares)
         lane_of = lanes(self.after, hot[0].lanes if hot else (), NOTHING, salt=0)
         lane = tuple(lane_of[site] for site in sorted(lane_of))
-        return [HotKey(address, self.group.states, self._largest(), lane) for address in sorted(wanted)]
+        found = self.group.states, self._largest(), lane, self.group.stays
+        return [HotKey(address, *found) for address in sorted(wanted)]
 
     @property
     def _may_spread(self) -> bool:
         settings = self.observed.settings
+        if self.group.grouped and settings.memory_budget:  # all sites would hold the state of the group open
+            return False
         return settings.hot_keys == "auto" and not settings.copies and self.after.sites > 1
 
     def _stays(self, key: HotKey, shares: Mapping[int, float]) -> bool:
         """Whether a hot key stays so; it does where others still work on what it would need."""
-        times = self.known.cool.get(key.address, 0)
+        name = self.group.states[0], key.address
+        times = self.known.cool.get(name, 0)
         if any(site.rows for site in self.observed.sites):  # a step without rows says nothing
             times = 0 if shares.get(key.address, 0.0) >= COLD else times + 1
         if not self._may_spread:
@@ -150,7 +131,7 @@ class _Choice:
         if times >= PATIENCE and not self._is_relocating(key.home):
             self.cooled |= PartitionSet.of([key.home])
             return False
-        self.cool[key.address] = times
+        self.cool[name] = times
         return True
 
     def _is_free(self, address: int) -> bool:
@@ -171,21 +152,30 @@ class _Choice:
         return found
 
     def _work(self) -> dict[int, float]:
-        """Rows and pairs by partition; those of hot keys under -1."""
+        """Rows and pairs by partition; those of these hot keys under -1."""
         found: dict[int, float] = {-1: 0.0}
         for site in self.observed.sites:
-            found[-1] += site.split_pairs
+            found[-1] += sum(site.split_pairs.get(query, 0) for query in self.group.queries)
             for partition, rows, pairs in site.partitions:
                 found[partition] = found.get(partition, 0.0) + rows + pairs
         return found
+
+    def _total(self) -> float:
+        """Rows and pairs of all queries, with those of all hot keys."""
+        hot = {(state, key.address) for key in self.known.keys if not key.stays for state in key.states}
+        heavy = ((state, *found) for state, keys in self.observed.heavy.items() for found in keys)
+        spread = sum(rows for state, address, rows in heavy if (state, address) in hot)
+        for site in self.observed.sites:
+            spread += sum(site.split_pairs.values())
+            spread += sum(rows + pairs for _, rows, pairs in site.partitions)
+        return float(spread)
 
     def _shares(self) -> dict[int, float]:
         """Work of each heavy key ÷ what a site would have if all had the same."""
         rows, work = self._rows(), self._work()
         hot = {key.address for key in self.known.of(self.group.states)}
         hot_rows = sum(n for address, n in rows.items() if address in hot) or 1
-        total = sum(work.values()) + hot_rows
-        fair = max(total / max(self.after.sites, 1), 1.0)
+        fair = max(self._total() / max(self.after.sites, 1), 1.0)
         arrived: dict[int, int] = {}
         for site in self.observed.sites:
             for partition, new, _ in site.partitions:
@@ -214,7 +204,8 @@ class _Choice:
         for address in sorted(wanted ^ known):
             hot = address in wanted
             told = f"is {shares.get(address, 0.0):.1f} times a site's fair share of the work"
-            message = f"queries {names}: key {address & (1 << 64) - 1:016x} {told}: "
+            what = "group" if self.group.grouped else "key"
+            message = f"queries {names}: {what} {address & (1 << 64) - 1:016x} {told}: "
             message += f"it is spread over {self.after.sites} sites" if hot else "it is taken back"
             data = {"queries": list(self.group.queries), "key": address, "share": shares.get(address, 0.0)}
             kind = EventKind.KEY_SPREAD if hot else EventKind.KEY_COOLED

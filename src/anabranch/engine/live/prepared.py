@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from anabranch.engine.boundary.observation import IsOver, Observation
 from anabranch.engine.task.constants import Compiled, Constants
 from anabranch.engine.task.wire import Wire, wire_of
+from anabranch.language.expressions.user_predicates import bound_predicates
 from anabranch.plan.roster_change import RosterChange
 from anabranch.queries.catalog import Catalog
 
@@ -40,7 +41,7 @@ class Prepared:
         wire = wire_of(catalog.layout.inputs)
         names = tuple(s.name for s in catalog.streams)
         times = {s.name: s.time for s in catalog.streams}
-        compiled = Compiled(Constants(catalog.layout, wire, names, times, catalog.plans))
+        compiled = Compiled(Constants(catalog.layout, wire, names, times, catalog.plans, bound_predicates()))
         return cls(catalog, wire, compiled, Observation(catalog, compiled.compiler, is_over))
 
     def with_catalog(self, catalog: Catalog) -> Prepared:

@@ -22,6 +22,7 @@ from anabranch.engine.task.site_work import TrackCompiler
 from anabranch.engine.task.step_work import StepWork
 from anabranch.engine.task.wire import Wire
 from anabranch.exchange.partition_map import PartitionMap
+from anabranch.language.expressions.user_predicates import UserPredicate
 from anabranch.plan.inputs import Layout
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.logical import Query
@@ -46,6 +47,8 @@ class Constants:
     """By stream the name of its time column."""
     plans: tuple[LocalPlan, ...]
     """The plan of every query, where no site has one of its own."""
+    predicates: tuple[UserPredicate, ...] = ()
+    """Functions of users that queries call."""
 
 
 @dataclass(frozen=True, slots=True)

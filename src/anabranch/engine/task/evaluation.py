@@ -16,6 +16,7 @@ from anabranch.engine.step.retention import states_of
 from anabranch.engine.task.block_slices import slice_block
 from anabranch.engine.task.block_writer import BlockWriter
 from anabranch.engine.task.common_rows import CommonRows
+from anabranch.engine.task.hot_groups import lane_shares
 from anabranch.engine.task.open_blocks import OpenBlock
 from anabranch.engine.task.result_files import ResultFiles
 from anabranch.engine.task.site_groups import SiteGroup, group_sites
@@ -31,8 +32,8 @@ from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.expressions import BAD_VALUE
 from anabranch.operators.rows.row_set import RowSet, int64s
 from anabranch.operators.work_memory import QuotaExceeded, piece_bytes
-from anabranch.plan.inputs import HASH
-from anabranch.plan.local_plan import compile_plan
+from anabranch.plan.inputs import HASH, RoutedQuery
+from anabranch.plan.local_plan import LocalPlan, compile_plan
 from anabranch.plan.state_id import StateId
 from anabranch.plan.tree import probe_from
 
@@ -101,28 +102,55 @@ class Evaluation:
             report = self._run_group(group, new, held, take_over)
             self.report.sites += [report] if len(group.sites) == 1 else shares.of(group, report)
         for lane, its in (split or {}).items():
-            self._run_split(next(r for r in self.report.sites if r.site == self._site_of[lane]), its, held)
+            self._run_split(lane, its, held)
         self._weigh(chain.from_iterable(held.values()))
         return self._kept
 
-    def _run_split(self, report: SiteReport, split: SplitRows, held: Blocks) -> None:
-        """Let the origins of a lane probe, for every query that reads them."""
-        started, written_s, pairs = time.thread_time(), self._writing_s(), report.pairs
-        layout, tracks = self.task.layout, {w.plan.query.name for w in self.task.work[report.site]}
-        hot = {state: key.largest for key in self.task.hot for state in key.states}
-        for routed in layout.queries:
-            query, states = routed.query.name, [layout.inputs[i].state for i in routed.inputs]
-            if query in tracks and query not in self.report.failures and hot.keys() >= set(states):
-                plan = compile_plan(layout, routed, probe_from(routed.graph, states, hot[states[0]]))
-                work = TrackWork(plan, split.homes)
-                track = TrackRun(self.task, work, split.met, held, report, self._blocks, part=Part.SPLIT)
-                track.origins = split.origins
-                self._run_track(track, query, report)
+    def _run_split(self, lane: int, split: SplitRows, held: Blocks) -> None:
+        """Let the origins of a lane probe, and answer for hot groups, for every query that reads them."""
+        report = next(r for r in self.report.sites if r.site == self._site_of[lane])
+        started, written_s = time.thread_time(), self._writing_s()
+        plans = {w.plan.query.name: w.plan for w in self.task.work[report.site] if w.until is None}
+        for routed in self.task.layout.queries:
+            query = routed.query.name
+            if query in plans and query not in self.report.failures:
+                pairs = report.pairs
+                for track in self._split_tracks(routed, plans[query], lane, split, held, report):
+                    self._run_track(track, query, report)
+                if report.pairs > pairs:
+                    report.split_pairs[query] = report.split_pairs.get(query, 0) + report.pairs - pairs
         report.rows += sum(map(len, split.origins.values()))
         seconds = time.thread_time() - started - (self._writing_s() - written_s)
         report.busy_s += seconds
         report.split_s += seconds
-        report.split_pairs += report.pairs - pairs
+
+    def _split_tracks(
+        self,
+        routed: RoutedQuery,
+        plan: LocalPlan,
+        lane: int,
+        split: SplitRows,
+        held: Blocks,
+        report: SiteReport,
+    ) -> Iterator[TrackRun]:
+        """What a query has to do at a lane: join hot keys, take in rows of hot groups, answer for these."""
+        layout, hot, files = self.task.layout, self.task.hot, self._blocks
+        states = [layout.inputs[i].state for i in routed.inputs]
+        largest = {state: key.largest for key in hot for state in key.states}
+        part, rows, window = Part.SPLIT, split.origins, plan.window
+        if len(states) > 1:
+            if rows and largest.keys() >= set(states):
+                probing = compile_plan(layout, routed, probe_from(routed.graph, states, largest[states[0]]))
+                work = TrackWork(probing, split.homes)
+                yield TrackRun(self.task, work, split.met, held, report, files, part=part, origins=rows)
+            part, rows = Part.GROUPS, {}
+        elif window is not None and window.grouped is not None and routed.inputs[0] in rows:
+            yield TrackRun(self.task, TrackWork(plan, split.homes), rows, held, report, files, part=part)
+        if window is not None and window.grouped is None:
+            for share, homes in lane_shares(hot, window.state, lane):
+                work = TrackWork(plan, homes)
+                yield TrackRun(self.task, work, rows, held, report, files, part=part, share=share)
+                rows = {}  # counted once
 
     def write_results(self) -> None:
         """Make the results durable, and charge the sites for it."""
@@ -217,8 +245,8 @@ class Evaluation:
             self._kept_bytes = 0
 
     def _is_kept(self, source: int) -> bool:
-        """Whether some state keeps the rows of an input."""
-        return self.task.layout.inputs[source].state in self.task.stateful
+        """Whether some state keeps the rows of an input, or what is made of them."""
+        return not self.task.layout.inputs[source].stateless
 
     def _weigh(self, blocks: Iterable[OpenBlock]) -> None:
         """Tell the state that each site works on, and what answering its queries holds beside it."""

@@ -23,6 +23,7 @@ from anabranch.exchange.partition_counts import partition_counts
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.expressions import BAD_VALUE
 from anabranch.operators.rows.row_set import RowSet, concat_rows
+from anabranch.operators.rows.user_functions import install_functions
 from anabranch.operators.work_memory import QuotaExceeded
 from anabranch.plan.inputs import HASH, MAX_TIME
 from anabranch.plan.nodes import StationsNode
@@ -58,6 +59,7 @@ class _HopRun:
 
     def run(self, arrived: dict[StateId, list[pa.RecordBatch]]) -> Iterator[Parcel]:
         phases = PhaseTimes(self.report.seconds)
+        install_functions(self.task.told.predicates)
         new = {state: RowSet.sorted(concat_rows(batches), MAX_TIME) for state, batches in arrived.items()}
         if new:
             old = self._open()

@@ -28,6 +28,7 @@ from anabranch.engine.task.draining_rows import forget_gathered
 from anabranch.engine.task.evaluation import Evaluation
 from anabranch.engine.task.heavy_keys import heavy_keys
 from anabranch.engine.task.hop_run import run_hop
+from anabranch.engine.task.hot_groups import with_answering_lanes
 from anabranch.engine.task.live_split import LiveSplit
 from anabranch.engine.task.memory_plan import MemoryPlan
 from anabranch.engine.task.open_blocks import OpenBlock, close_blocks, open_blocks, opened
@@ -51,6 +52,7 @@ from anabranch.operators.group.newest_rows import Trim
 from anabranch.operators.group.window_rows import Condense
 from anabranch.operators.rows.index_memory import INDEX_MEMORY
 from anabranch.operators.rows.row_set import RowSet, rows_in
+from anabranch.operators.rows.user_functions import install_functions
 from anabranch.plan.inputs import MAX_TIME, TIME, Layout
 from anabranch.plan.logical import Query
 from anabranch.plan.state_id import StateId
@@ -224,6 +226,7 @@ class _SlotRun:
     def run(self, batches: Iterable[pa.RecordBatch]) -> SlotReport:
         budget = self.task.work_memory
         INDEX_MEMORY.budget = None if budget is None else int(INDEX_SHARE * budget)
+        install_functions(self.task.told.predicates)
         arrived = [b for b in batches if b.num_rows]
         self._phases.mark("receive")
         arrivals = Arrivals(self.task, self.owned, self.at_work)
@@ -231,20 +234,20 @@ class _SlotRun:
         self.report.streams = arrivals.streams
         self._phases.mark("sort")
         spilled = bool(self.task.admission.spilled)
-        reached = self.at_work | union(rows.homes for rows in arrivals.split.values()).flags()
-        old = open_blocks(self._storage, self.task.blocks, reached, sparing=spilled)
+        split, reached = with_answering_lanes(self.task, self.owned, arrivals.split)
+        old = open_blocks(self._storage, self.task.blocks, self.at_work | reached.flags(), sparing=spilled)
         new, waiting = self._admit(new, old)
         self._phases.mark("open")
         work = Evaluation(self.task, self.slot, self.unique, self.at_work, self.report, self._blocks)
-        kept = work.run(new, old, self._take_over, arrivals.split)
+        kept = work.run(new, old, self._take_over, split)
         if self.task.looks_for_hot_keys:
-            self.report.heavy = heavy_keys(self.task, new, arrivals.split)
+            self.report.heavy = heavy_keys(self.task, new, split, kept)
         self.sent = work.sent
         self._phases.mark("join")
         work.write_results()
         forget_gathered(self._storage, self.task.batch)
         self._phases.mark("write results")
-        self._keep(new, kept, stored_rows(arrivals.split))
+        self._keep(new, kept, stored_rows(split))
         for source, rows in waiting.items():
             self._keep_owned(self.task.layout.inputs[source].state.waiting, rows)
         self._phases.mark("write blocks")

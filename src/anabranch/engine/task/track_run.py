@@ -18,12 +18,14 @@ from anabranch.engine.task.block_slices import slice_block
 from anabranch.engine.task.block_writer import BlockWriter
 from anabranch.engine.task.common_rows import CommonRows
 from anabranch.engine.task.draining_rows import gather
+from anabranch.engine.task.hot_groups import left_to_lanes
 from anabranch.engine.task.open_blocks import OpenBlock
 from anabranch.engine.task.result_files import Writer
 from anabranch.engine.task.site_work import TrackWork, join_states
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_counts import partition_counts
 from anabranch.exchange.partition_set import PartitionSet
+from anabranch.operators.group.answered_share import EVERYTHING, AnsweredShare
 from anabranch.operators.group.joined_results import as_stream
 from anabranch.operators.group.window_grouping import WindowGrouping
 from anabranch.operators.join.edge_sample import sample_edge
@@ -57,7 +59,7 @@ class Part(StrEnum):
     JOIN = "join"
     """Only the join, of one partition: its rows must not meet those of others, which may be their copies."""
     SPLIT = "split"
-    """Only the join, of hot keys."""
+    """Only hot keys: their join, or their groups."""
 
 
 class TrackRun:
@@ -77,6 +79,10 @@ class TrackRun:
         In a later hop: rows that have arrived at stations, by state.
     part
         What of its work is to be done.
+    origins
+        Of hot keys, the rows from which results start here.
+    share
+        Of hot groups, what is answered here.
     """
 
     def __init__(
@@ -89,9 +95,13 @@ class TrackRun:
         files: BlockWriter,
         arrived: Mapping[StateId, RowSet] | None = None,
         part: Part = Part.ALL,
+        origins: Mapping[int, RowSet] | None = None,
+        share: AnsweredShare | None = None,
     ) -> None:
         self._task = task
         self._part = part
+        self._origins = origins or {}
+        self._share = share
         self._arrived = arrived
         self._work = work
         self._rows = rows
@@ -115,8 +125,6 @@ class TrackRun:
         self.made: dict[StateId, Sequence[RowSet]] = {}
         self.rebuilt: list[tuple[StateId, PartitionSet, Sequence[RowSet]]] = []
         """What this one has made for others: new rows of states, and states that were lacking."""
-        self.origins: Mapping[int, RowSet] = {}
-        """Of hot keys, the rows from which results start here."""
 
     def run(self, writer: Writer) -> None:
         if self._arrived is None and self._part in (Part.ALL, Part.GROUPS):
@@ -307,9 +315,17 @@ class TrackRun:
             choose=self._chosen,
             emission=self._task.emissions.get(self._work.plan.query.name),
             role=self._role,
-            origins=self.origins,
+            origins=self._origins,
+            share=self._answered,
             arrived=self._arrived,
         )
+
+    @property
+    def _answered(self) -> AnsweredShare:
+        window = self._work.plan.window
+        if self._share is not None or window is None:
+            return self._share or EVERYTHING
+        return left_to_lanes(self._task.hot, window)
 
     @property
     def _role(self) -> Role:

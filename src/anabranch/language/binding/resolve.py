@@ -11,7 +11,7 @@ from anabranch.language.binding.literals import double, hexadecimal, integer, is
 from anabranch.language.binding.scope import Scope
 from anabranch.language.binding.spark_only import refuse_what_only_spark_computes
 from anabranch.language.binding.window_bounds import WINDOW_FUNCTIONS, window_bound, window_value
-from anabranch.language.expressions import aggregates, functions, operators
+from anabranch.language.expressions import aggregates, functions, operators, user_predicates
 from anabranch.language.expressions.expression import (
     AggregateValue,
     Call,
@@ -278,6 +278,8 @@ def _function(node: exp.Expr, scope: Scope) -> Expression:
         )
     if node.this.lower() == "l2_distance":
         return functions.l2_distance(*(_vector(arg, scope) for arg in node.expressions))
+    if user_predicates.is_predicate(node.this):
+        return user_predicates.call_predicate(node.this, [resolve(arg, scope) for arg in node.expressions])
     if node.this.lower() not in functions.FUNCTIONS:
         return functions.call_function(node.this, [])
     return functions.call_function(node.this, [resolve(arg, scope) for arg in node.expressions])
@@ -289,7 +291,11 @@ def _vector(node: exp.Expr, scope: Scope) -> list[Expression]:
         isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.lower() == "array"
     )
     if not is_array:
-        raise Refusal("l2_distance takes two arrays", "write l2_distance(array(a.x, a.y), array(b.x, b.y))")
+        raise Refusal(
+            "l2_distance takes two arrays, written as array(…)",
+            "write l2_distance(array(a.x, a.y), array(b.x, b.y)); a column of arrays is taken apart where it "
+            "is read: CREATE STREAM … AS SELECT v[0] AS x, v[1] AS y, …",
+        )
     return [resolve(value, scope) for value in node.expressions]
 
 

@@ -51,4 +51,4 @@ def advice_for(name: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(lowered, known, n=2, cutoff=NEAR)
     if near:
         return f"did you mean {' or '.join(near)}?"
-    return f"the list is in `anabranch docs language`; else {_BEFORE}"
+    return f"the list is in `anabranch docs language`; else {_BEFORE}, or register it by ab.predicate"

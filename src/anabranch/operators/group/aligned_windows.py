@@ -13,7 +13,6 @@ import numpy as np
 
 from anabranch.exchange.address import partition_of
 from anabranch.operators.group.final_rows import Emission, FinalRows, final_rows
-from anabranch.operators.group.gathered_groups import positions_in
 from anabranch.operators.group.grouped_windows import (
     CHUNK_ROWS,
     GroupedWindows,
@@ -22,7 +21,7 @@ from anabranch.operators.group.grouped_windows import (
     routes,
     whole_groups,
 )
-from anabranch.operators.group.window_bounds import Runs, window_bounds
+from anabranch.operators.group.window_bounds import Runs, positions_in, window_bounds
 from anabranch.operators.group.window_rows import in_segments
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.row_set import RowSet, int64s

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.exchange.address import PARTITIONS, partition_of
+from anabranch.operators.group.answered_share import EVERYTHING, AnsweredShare
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.column_codes import Flags
 from anabranch.operators.rows.order import by_hash
@@ -111,7 +112,12 @@ class FinalRows:
 
 
 def final_rows(
-    blocks: Sequence[RowSet], emission: Emission, owned: Flags, *, by: str = TIME
+    blocks: Sequence[RowSet],
+    emission: Emission,
+    owned: Flags,
+    *,
+    by: str = TIME,
+    share: AnsweredShare = EVERYTHING,
 ) -> FinalRows | None:
     """Rows of the owned partitions that an emission makes final; None when there are none.
 
@@ -119,9 +125,14 @@ def final_rows(
     ----------
     by
         Column of the times that become final, and of those of the rows that are found.
+    share
+        Which of them are answered here.
     """
     owned = emission.answered(owned)
-    parts = [_final_in(block, emission, owned, by) for block in blocks]
+    if share.lanes:
+        parts = share.of_lane(blocks, owned, emission.since_by_partition(), emission.until)
+    else:
+        parts = [_final_in(block, emission, owned, by, share) for block in blocks]
     found = [(number, at) for number, at in enumerate(parts) if len(at)]
     if not found:
         return None
@@ -142,12 +153,12 @@ def time_range(rows: RowSet, by: str = TIME) -> tuple[int, int]:
     return rows.derived(("time range", by), lambda: (int(times.min()), int(times.max())))
 
 
-def _final_in(block: RowSet, emission: Emission, owned: Flags, by: str) -> Int64s:
+def _final_in(block: RowSet, emission: Emission, owned: Flags, by: str, share: AnsweredShare) -> Int64s:
     least, largest = time_range(block, by)
     if largest < emission.since or least >= emission.until:
         return np.empty(0, dtype=np.int64)
     times = int64s(block.batch, by)
-    pending = _pending(block, emission.since, by)
+    pending = share.without_groups(block, _pending(block, emission.since, by))
     at: Int64s = pending[times[pending] < emission.until]
     partitions = partition_of(int64s(block.batch, HASH)[at])
     mine = owned[partitions]

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from anabranch.operators.group.final_rows import Emission, FinalRows
 from anabranch.operators.group.group_keys import group_numbers, mixed_hashes, needs_no_proof, same_keys
-from anabranch.operators.group.window_bounds import Runs, window_bounds
+from anabranch.operators.group.window_bounds import Runs, positions_in, window_bounds
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.row_set import RowSet, concat_rows, int64s
 from anabranch.plan.aggregate import WindowNode
@@ -65,18 +65,6 @@ def gather_newest(rows: FinalRows, node: WindowNode, *, emission: Emission, befo
         first_final = np.where(end > start, first_final, start)
         ranges.append((np.where(shared, start, np.maximum(start, first_final - before)), end))
     return _gathered(rows, node, ranges)
-
-
-def positions_in(starts: Int64s, ends: Int64s) -> Int64s:
-    """All positions of several ranges, one range after the other.
-
-    >>> positions_in(np.array([3, 9]), np.array([6, 10])).tolist()
-    [3, 4, 5, 9]
-    """
-    lengths = ends - starts
-    before = np.cumsum(lengths) - lengths
-    found: Int64s = np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
-    return found
 
 
 def _runs(block: RowSet, hashes: Int64s, earliest: int, latest: int) -> tuple[Int64s, Int64s]:

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from anabranch.operators.group.gathered_groups import positions_in
-from anabranch.operators.group.window_bounds import Ranges
+from anabranch.operators.group.window_bounds import Ranges, positions_in
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.column_codes import has_codes, ranks, to_codes, validity
 from anabranch.operators.rows.row_set import RowSet

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from anabranch.exchange.address import partition_of
 from anabranch.operators.group.final_rows import FinalRows, final_rows
-from anabranch.operators.group.gathered_groups import positions_in
 from anabranch.operators.group.grouped_windows import (
     CHUNK_ROWS,
     ROUTE,
@@ -23,7 +22,7 @@ from anabranch.operators.group.grouped_windows import (
     Windows,
     whole_groups,
 )
-from anabranch.operators.group.window_bounds import window_bounds
+from anabranch.operators.group.window_bounds import positions_in, window_bounds
 from anabranch.operators.group.window_rows import condensed_again, in_segments, new_sessions
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.column_codes import Flags

@@ -44,6 +44,18 @@ class Ranges:
     """Whether a range reaches the end of its run: then a suffix of the run answers it."""
 
 
+def positions_in(starts: Int64s, ends: Int64s) -> Int64s:
+    """All positions of several ranges, one range after the other.
+
+    >>> positions_in(np.array([3, 9]), np.array([6, 10])).tolist()
+    [3, 4, 5, 9]
+    """
+    lengths = ends - starts
+    before = np.cumsum(lengths) - lengths
+    found: Int64s = np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
+    return found
+
+
 def window_bounds(rows: RowSet, *, of_hashes: Int64s, first: Int64s, last: Int64s) -> Ranges:
     """Per wanted row the range of positions with its hash and a time from `first` to `last`.
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.exchange.address import PARTITIONS, partition_of
+from anabranch.operators.group.answered_share import EVERYTHING, AnsweredShare
 from anabranch.operators.group.final_rows import Emission, FinalRows, final_rows
 from anabranch.operators.rows.column_codes import Flags
 from anabranch.operators.rows.expressions import filter_rows, project
@@ -35,6 +36,8 @@ class WindowGrouping:
         Takes each table of results.
     quota
         Most ranges of blocks that a step may look into.
+    share
+        Which rows of hot groups are answered here; windows of GROUP BY are answered by the owner.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class WindowGrouping:
         owned: Flags,
         emit: Callable[[pa.Table], None],
         quota: int,
+        share: AnsweredShare = EVERYTHING,
     ) -> None:
         self._query = query
         self._node = node
@@ -55,6 +59,7 @@ class WindowGrouping:
         self._owned = owned
         self._emit = emit
         self._quota = quota
+        self._share = share
         self.kept: dict[StateId, list[pa.RecordBatch]] = {}
         self.pairs = 0
         self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
@@ -62,7 +67,7 @@ class WindowGrouping:
         """Rows that became final."""
 
     def _final_rows(self) -> FinalRows | None:
-        rows = final_rows(self._blocks, self._emission, self._owned)
+        rows = final_rows(self._blocks, self._emission, self._owned, share=self._share)
         self.final = 0 if rows is None else len(rows)
         return rows
 

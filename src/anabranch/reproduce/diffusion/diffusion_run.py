@@ -17,6 +17,7 @@ from anabranch.engine.task.routing import routed
 from anabranch.engine.task.slot_task import SlotTask
 from anabranch.exchange.aligned_router import AlignedRouter, Member, Reign
 from anabranch.plan.logical import Query, Stream
+from anabranch.reproduce.diffusion.site_machines import MachinesRun
 from anabranch.testing.stream_model import scratch
 
 
@@ -28,6 +29,8 @@ class DiffusionTrace:
     busy_s: list[float] = field(default_factory=list)
     arrived: list[int] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
+    slot_s: list[float] = field(default_factory=list)
+    """CPU time of the busiest slot, with sorting and writing, where sites have slots of their own."""
     results: pa.Table | None = None
 
     def path_s(self, skip: int) -> float:
@@ -62,10 +65,11 @@ def run_diffusion(
     settings: Settings,
     *,
     unaware: bool = False,
+    machines: bool = False,
 ) -> DiffusionTrace:
-    """Run it, batch by batch."""
+    """Run it, batch by batch; `machines` gives each site a slot with caches of its own."""
     trace, sink = DiffusionTrace(), MemorySink()
-    kind = UnawareRun if unaware else LocalRun
+    kind = UnawareRun if unaware else MachinesRun if machines else LocalRun
     with scratch() as root:
         run = kind(root, streams, [query], sinks={query.name: sink}, settings=settings)
         try:
@@ -76,6 +80,8 @@ def run_diffusion(
                 trace.busy_s.append(sum(site.busy_s for site in sites))
                 trace.arrived.append(sum(site.rows for site in sites))
                 trace.rows.append(sum(table.num_rows for table in tables.values()))
+                if isinstance(run, MachinesRun):
+                    trace.slot_s.append(max(run.slot_s))
         finally:
             run.close()
     trace.results = sink.table()
