@@ -19,7 +19,7 @@ _CHOICES = {
     "migration": ("auto", "moving_state", "parallel_track", "off"),
     "ordering": ("auto", "plan", "eddy"),
     "hot_keys": ("auto", "off"),
-    "routing": ("auto", "hash", "aligned"),
+    "routing": ("auto", "hash", "aligned", "coordinated"),
     "end_of_input": ("true", "false"),
     "isolation": ("shared", "per_site"),
     "sharing": ("auto", "off"),
