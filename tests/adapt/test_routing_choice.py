@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from anabranch.adapt.routing.coordinated_policy import lanes_for
@@ -36,7 +38,7 @@ def test_covers_are_as_large_as_the_costs_say(sites: int) -> None:
 
 
 def test_rows_that_travel_agree_with_equation_4() -> None:
-    setup = setup_of(2, 20, 0.1)
+    setup = replace(setup_of(2, 20, 0.1), seconds=40)
     sites = CoordinatedSites(setup)
     copied = simulate(setup, sites.second).copied
     cover = sum(sites.cover) / len(sites.cover)
