@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 
+from anabranch.adapt.measures.site_report import SiteReport
 from anabranch.adapt.routing.coordinated_policy import lanes_for
 from anabranch.adapt.routing.coordinated_state import CoordinatedState, orders_from, segments_of
 from anabranch.adapt.routing.overhead import sent_per_second
 from anabranch.adapt.routing.router_costs import router_costs, usual_cover
+from anabranch.adapt.routing.site_loads import loads_beside
 from anabranch.exchange.coordinated_router import Gate
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import NOTHING
@@ -67,3 +70,10 @@ def test_more_sites_and_longer_reach_speak_for_paths() -> None:
     routed, rates = routed_query(), dict.fromkeys("abc", 1e6)
     few, many = (router_costs(routed, rates, sites) for sites in (3, 64))
     assert many.aligned / many.coordinated > few.aligned / few.coordinated
+
+
+def test_loads_beside_a_join_leave_out_what_it_takes_itself() -> None:
+    busy = SiteReport(0, busy_s=3.0, diffused_s={"q": 2.0}), SiteReport(1, busy_s=3.0, diffused_s={"q": 3.0})
+    beside, own = loads_beside("q", mock.Mock(sites=busy), 2)
+    assert beside[0] > beside[1] == 0
+    assert own == pytest.approx(0.8 * 5 / 3)
