@@ -30,6 +30,7 @@ from tests.support.crash_scenario import (
     BATCHES,
     CHAINED,
     COPYING,
+    DIFFUSED,
     GROUPED,
     ISOLATED,
     PLAIN,
@@ -57,6 +58,7 @@ OTHERS = {
     "groups of joins": GROUPED,
     "windows": WINDOWED,
     "rows between stations": CHAINED,
+    "segments and paths": DIFFUSED,
     "what is being copied": COPYING,
     "what has been copied": ISOLATED,
 }

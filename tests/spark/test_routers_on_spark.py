@@ -30,6 +30,7 @@ from tests.engine.test_hot_groups import TEXTS as GROUPS
 from tests.engine.test_hot_keys import KEYS, TEXTS
 from tests.engine.theta_joins import STREAMS, random_batches
 from tests.exchange.test_aligned_router import TIMES, random_router
+from tests.exchange.test_coordinated_router import random_coordinated_router, random_members
 from tests.spark.spark_sessions import run_to_the_end, write_batches
 from tests.support.oracle_check import check_rows
 from tests.support.restless import RestlessDecider
@@ -81,6 +82,7 @@ def all_routers(seed: int) -> Sequence[Router]:
     ranks = tuple(random.Random(seed).choices(range(9), k=PARTITIONS))
     return (
         random_router(random.Random(seed), 3),
+        random_coordinated_router(random.Random(seed), random_members(random.Random(seed), (3, 8, 9))),
         Redirect((4, 5), (HASH, "bigint#2"), Ways((ranks, (4,)), (100, 200)), seed=seed),
         SplitRouter(SplitInput(6, "s", ("bigint#1", "bigint#2")), keys[:2]),
         SplitRouter(SplitInput(7, "t", ()), keys),
@@ -91,7 +93,7 @@ def test_the_sql_of_every_router_places_rows_as_its_arrays_do(spark: SparkSessio
     rows = wire_table(np.random.default_rng(5), 400)
     slot_map = SlotMap.of(PartitionMap.even(4), 2)
     copies = 0
-    for seed in range(2):
+    for seed in range(3):
         routers = all_routers(seed)
         expected = routed(rows, routers).select(["id", TAG, HASH]).to_pylist()
         frame = spark.createDataFrame(rows)  # from Arrow: pandas would round numbers beside NULLs

@@ -49,6 +49,7 @@ from anabranch.workloads.stream_files import START_US
 from tests.support.disk_faults import Disk, DiskFault, failing_disk
 from tests.support.faults import SimulatedCrash
 from tests.support.restless import RestlessDecider
+from tests.support.restless_routing import RestlessRouting
 from tests.support.storages import CHOSEN, forget_copies, storage_at, stored_rows
 
 BATCHES = 4
@@ -95,6 +96,8 @@ class Scenario:
     only: str = ""
     compact_every: int = 0
     partition_by: tuple[str, ...] = ()
+    diffused: bool = False
+    """Whether routers change at random, too."""
 
 
 PLAIN = Scenario()
@@ -113,13 +116,21 @@ MERGED = Scenario(("pairs", "ones"), 7, compact_every=2, only="ones")
 PARTED = Scenario(("pairs", "ones"), 6, compact_every=2, partition_by=("k",), only="ones")
 CHAINED = Scenario(("chain", "pairs", "chain_groups"), RESTLESS_BATCHES, tuple(range(6)))
 """Without a key that all streams share: rows travel between two hops of a step, at which it may die, too."""
+DIFFUSED = Scenario(("near_trio", "near_groups"), RESTLESS_BATCHES, tuple(range(6)), diffused=True)
+"""Without an equality: rows go by segments or along paths, and change from one to the other."""
 
 _TRIO = "FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], a [RANGE 1 SECOND] AS c WHERE a.k = b.k AND b.k = c.k"
 _CHAIN = (
     "FROM a [RANGE 2 SECONDS], b [RANGE 1 SECOND], a [RANGE 1 SECOND] AS c "
     "WHERE a.k = b.k AND greatest(b.k, 1) = c.k"
 )
+_NEAR = (
+    "FROM a [RANGE 3 SECONDS], b [RANGE 2 SECONDS], a [RANGE 1 SECOND] AS c "
+    "WHERE abs(a.k - b.k) <= 1 AND b.id < c.id"
+)
 TEXTS = {
+    "near_trio": f"SELECT a.id AS a, b.id AS b, c.id AS c {_NEAR}",
+    "near_groups": f"SELECT c.k, count(*) AS n {_NEAR} GROUP BY c.k",
     "chain": f"SELECT a.id AS a, b.id AS b, c.id AS c {_CHAIN}",
     "chain_groups": f"SELECT c.k, count(*) AS n, min(a.id) AS lo {_CHAIN} GROUP BY c.k",
     "pairs": "SELECT a.id AS a, b.id AS b FROM a [RANGE 3 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k",
@@ -286,7 +297,7 @@ def _rows_by_slot(
     task: SlotTask, run: LocalRun, tables: Mapping[str, pa.Table]
 ) -> tuple[list[pa.RecordBatch], ...]:
     slot_map = task.slot_map()
-    key = (task.batch if tables else None, slot_map, tuple(run.sinks))
+    key = (task.batch if tables else None, slot_map, tuple(run.sinks), repr((task.aligned, task.coordinated)))
     if key not in _wire:
         rows = wire_rows(run.loop.layout, run.loop.wire, run.streams, tables)
         _wire[key] = tuple(rows_by_slot(task, routed(rows, task.routers())))
@@ -334,7 +345,9 @@ class World:
 
     def _live(self, batches: int | None, forget: Callable[[], bool]) -> None:
         forget_processes_memory()
-        decider = None if self.seed is None else RestlessDecider(self.seed)
+        decider: Decider | None = None if self.seed is None else RestlessDecider(self.seed)
+        if self.seed is not None and self.scenario.diffused:
+            decider = RestlessRouting(self.seed, decider)
         run = CrashRun(self.root, self.tricks, self.scenario, self.kind, decider)
         try:
             while self.done < (self.batches if batches is None else batches):

@@ -147,7 +147,7 @@ class Driver:
 
 
 def killed_run(root: Path, *, batches: int = 12, rows: int = 60, seed: int = 0) -> KilledRun:
-    """Two streams with disorder; joins, groups of one, a filter, an aggregate, to the end of input."""
+    """Two streams with disorder; joins by key, stations and paths, groups, a filter, an aggregate."""
     disorder_us = 300_000
     work = uniform_streams(
         root / "in", batches=batches, rows_per_batch=rows, key_space=rows, disorder_us=disorder_us, seed=seed
@@ -162,6 +162,7 @@ def killed_run(root: Path, *, batches: int = 12, rows: int = 60, seed: int = 0) 
     SET slots = 2;
     SET max_blocks = 2;
     SET end_of_input = true;
+    SET routing = 'coordinated';
     {streams}
     CREATE QUERY pairs INTO parquet '{root / "pairs"}' AS
       SELECT a.id AS a, b.id AS b, a.v + b.v AS v
@@ -169,6 +170,9 @@ def killed_run(root: Path, *, batches: int = 12, rows: int = 60, seed: int = 0) 
     CREATE QUERY chain INTO parquet '{root / "chain"}' AS
       SELECT a.id AS a, b.id AS b, c.id AS c
       FROM a [RANGE 3 SECONDS], b [RANGE 2 SECONDS], a [RANGE 2 SECONDS] AS c WHERE a.k = b.k AND b.id = c.id;
+    CREATE QUERY near INTO parquet '{root / "near"}' AS
+      SELECT a.id AS a, b.id AS b, c.id AS c FROM a [RANGE 3 SECONDS], b [RANGE 2 SECONDS],
+      a [RANGE 2 SECONDS] AS c WHERE abs(a.k - b.k) <= 1 AND abs(b.k - c.k) <= 1;
     CREATE QUERY counts INTO parquet '{root / "counts"}' AS
       SELECT k, count(*) AS n FROM a [RANGE 2 SECONDS] GROUP BY k;
     CREATE QUERY groups INTO parquet '{root / "groups"}' AS

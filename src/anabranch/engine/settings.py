@@ -19,7 +19,7 @@ _CHOICES = {
     "migration": ("auto", "moving_state", "parallel_track", "off"),
     "ordering": ("auto", "plan", "eddy"),
     "hot_keys": ("auto", "off"),
-    "routing": ("auto", "hash", "aligned"),
+    "routing": ("auto", "hash", "aligned", "coordinated"),
     "end_of_input": ("true", "false"),
     "isolation": ("shared", "per_site"),
     "sharing": ("auto", "open", "off"),
@@ -69,8 +69,8 @@ class Settings:
     stations on all sites, where rows find their own way; `auto`, stations where there are several sites."""
     routing: str = "auto"
     """How joins run that no key spreads over the sites: `hash`, all rows to one site; `aligned`, by segments
-    of time
-    over all sites; `auto`, by segments where there are several sites."""
+    of time over all sites; `coordinated`, along paths, joined rows travelling between sites; `auto`, by
+    segments where there are several sites, and along paths once that sends much less."""
     hot_keys: str = "auto"
     """Whether keys that are more than a site's share of a join are spread over all sites: `auto` or `off`."""
     isolation: str = "shared"

@@ -115,6 +115,10 @@ class AlignedTable:
         segments = current.segments.without_before(bound_of[current.master])
         return AlignedTable((*kept, replace(current, segments=segments)))
 
+    def opened(self) -> AlignedTable:
+        """This table where nobody else has earlier rows: late ones have a place, too, to be counted."""
+        return AlignedTable((replace(self.reigns[0], begin=0), *self.reigns[1:]))
+
     def to_json(self) -> list[Any]:
         return [reign.to_json() for reign in self.reigns]
 
@@ -217,7 +221,7 @@ class AlignedRouter:
             last = segments.number_sql(f"least({time} + {high}L, {reign.end - 1}L)")
             each = segments.partition_sql("segment")
             found = f"array_sort(array_distinct(transform(sequence({first}, {last}), segment -> {each})))"
-        if len(self.table.reigns) == 1:
+        if len(self.table.reigns) == 1 and (reign.begin, reign.end) == (0, FAR):
             return found
         wanted = (
             f"{time} + {high}L >= {reign.begin}L AND {time} - {low}L < {reign.end}L "

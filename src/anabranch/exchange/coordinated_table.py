@@ -1,64 +1,91 @@
 """Coordinated routing (CTR): a table of what is where, and the path of every unit through it (Gu, Yu, Wang,
 section 4).
 
-What is routed as a whole is a *unit*: the rows of a stream, a segment and a batch. A path that is frozen for
-a segment misses rows that come between its first row and its last. A unit covers all earlier units in its
-reach, and those of its own batch with a lower rank of their stream; so of two units one always looks for the
-other, and only one.
+What is routed as a whole is a *unit*: the rows of a reference, a segment and a batch. A path that is frozen
+for a segment misses rows that come between its first row and its last. A unit covers all earlier units in its
+reach, and those of its own batch with a lower rank of their reference; so of two units one always looks for
+the other, and only one.
 
     unit of a ──► V1: units of b in reach ──► V2: units of c in reach
                   rows stored at all of V1     results of a and b travel, and are stored nowhere
 
-Each unit that a hop covers has one site that joins it, however many have its rows: no group is found twice.
+Each unit that a hop covers has one place that joins it, however many have its rows: no group is found twice.
+Places are partitions: who owns them does not matter for what is found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise, permutations
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import prod
+from typing import Any
 
-from anabranch.exchange.set_cover import greedy_cover
+from anabranch.exchange.set_cover import Covers, least_loaded
 
-WARM_UP_SITES = 2
-"""Sites that get a unit at least, as long as the table has nothing that asks for more."""
-MOST_ORDERS = 24
-"""Join orders that are tried."""
+SEGMENT_BITS = 8
+MOST_SEGMENTS = 1 << SEGMENT_BITS
+"""Of a batch."""
+USUAL_SELECTIVITY = 0.1
+"""Of a predicate of which nothing is known."""
+MOST_PROBES = 1e3
+"""Joined rows for each row of a unit that count as load at most: estimates may be far off."""
+OUT_OF_TURN = 1e3
+"""How many times as loaded a place counts that is no lane any more, so that it dies out."""
+
+
+def unit_number(batch: int, segment: int) -> int:
+    """The number of a unit among those of its reference: ascending by batch."""
+    return batch << SEGMENT_BITS | segment
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A reference of the join: its rank among those of a batch, its window and its rows per second."""
+    """A reference of the join: its window, its rows per second, and join orders that begin with it.
+
+    Its place among the references is its rank.
+    """
 
     alias: str
-    rank: int
     window_us: int
     rate: float = 1.0
+    orders: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Rows of a stream from `[start, end)` that came in one batch."""
+    """Rows of a reference that came in one batch and segment, from `first` to `last`, and where they are."""
 
-    alias: str
-    start: int
-    end: int
-    batch: int
+    number: int
+    places: tuple[int, ...]
+    first: int
+    last: int
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One hop of a path: the sites of a stream's units, and which of them joins each unit."""
+    """One hop of a path: the reference that is probed, and which of its units are joined at each place."""
 
     alias: str
-    sites: tuple[int, ...]
-    joined_at: Mapping[Unit, int]
+    joined: Mapping[int, frozenset[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """The hops of a unit, and the rows that travel beside its own, by equation 3."""
+    """The way of a unit.
 
+    Attributes
+    ----------
+    places
+        Where its rows are stored: those of the first hop, and more while the table warms up.
+    hops
+        None where some reference has nothing in reach.
+    overhead
+        Rows that travel for each of its rows, beside itself (equation 3).
+    """
+
+    places: tuple[int, ...]
     hops: tuple[Hop, ...]
     overhead: float
 
@@ -69,101 +96,217 @@ class CoordinatedTable:
 
     Attributes
     ----------
+    units
+        By reference, in the order of their numbers.
     selectivity
-        By pair of streams, the share of pairs that match; 1 where nothing is known.
+        By references that a predicate is about, the share of pairs that match.
+    linked
+        By reference, those that some predicate or key joins with it.
     """
 
     streams: tuple[Stream, ...]
-    placed: Mapping[Unit, tuple[int, ...]]
-    selectivity: Mapping[frozenset[str], float]
+    units: Mapping[str, tuple[Unit, ...]] = field(default_factory=dict)
+    selectivity: Mapping[frozenset[str], float] = field(default_factory=dict)
+    linked: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def added(self, new: Mapping[str, Sequence[Unit]]) -> CoordinatedTable:
+        """The table with units of a later batch."""
+        units = {s.alias: (*self.units.get(s.alias, ()), *new.get(s.alias, ())) for s in self.streams}
+        return CoordinatedTable(self.streams, units, self.selectivity, self.linked)
+
+    def without_before(self, watermarks: Mapping[str, int | None]) -> CoordinatedTable:
+        """The table without units that no row can reach any more."""
+        units = {}
+        for stream in self.streams:
+            others = [watermarks.get(s.alias) for s in self.streams if s is not stream]
+            bound = -1 if None in others else min((m for m in others if m is not None), default=-1)
+            kept = (u for u in self.units.get(stream.alias, ()) if u.last + stream.window_us >= bound)
+            units[stream.alias] = tuple(kept)
+        return CoordinatedTable(self.streams, units, self.selectivity, self.linked)
+
+    def used(self) -> frozenset[int]:
+        """All places that have rows."""
+        return frozenset(place for units in self.units.values() for unit in units for place in unit.places)
+
+    def matching(self, inside: Iterable[str], probed: str) -> float:
+        """The share of pairs that match when some references meet another one."""
+        near = self.linked.get(probed, frozenset()) & frozenset(inside)
+        if not near:
+            return 1.0
+        known = self.selectivity.get(near | {probed})
+        if known is not None:
+            return known
+        return prod(self.selectivity.get(frozenset((alias, probed)), USUAL_SELECTIVITY) for alias in near)
+
+    def results_of(self, origin: str, order: Sequence[str]) -> list[float]:
+        """Rows that there are for one row of the origin before each hop, and behind the last."""
+        found, inside = [1.0], {origin}
+        rate = {s.alias: s.rate * s.window_us / 1e6 for s in self.streams}
+        for alias in order:
+            found.append(found[-1] * self.matching(inside, alias) * rate[alias])
+            inside.add(alias)
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            alias: [[u.number, list(u.places), u.first, u.last, u.rows] for u in units]
+            for alias, units in self.units.items()
+        }
 
     @classmethod
-    def empty(
-        cls, streams: Sequence[Stream], selectivity: Mapping[frozenset[str], float] | None = None
-    ) -> CoordinatedTable:
-        return cls(tuple(streams), {}, selectivity or {})
-
-    def routed(self, unit: Unit, loads: Mapping[int, float]) -> tuple[CoordinatedTable, Path]:
-        """The path of a unit, and the table with its rows.
-
-        Units come by (batch, rank). Of all join orders the one with the least overhead is taken.
-        """
-        others = [s.alias for s in self.streams if s.alias != unit.alias]
-        orders = [order for order, _ in zip(permutations(others), range(MOST_ORDERS), strict=False)]
-        paths = (self._path(unit, order, loads) for order in orders)
-        path = min(paths, key=lambda p: p.overhead)
-        return CoordinatedTable(
-            self.streams, {**self.placed, unit: path.hops[0].sites}, self.selectivity
-        ), path
-
-    def in_reach(self, unit: Unit, alias: str) -> list[Unit]:
-        """Units of another stream that a unit covers."""
-        mine, theirs = self._stream(unit.alias), self._stream(alias)
-        begin, end = unit.start - theirs.window_us, unit.end + mine.window_us
-        return [
-            u
-            for u in self.placed
-            if u.alias == alias
-            and (u.batch, theirs.rank) < (unit.batch, mine.rank)
-            and u.start < end
-            and u.end > begin
-        ]
-
-    def without_before(self, watermarks: Mapping[str, int]) -> CoordinatedTable:
-        """The table without units that no row can reach any more."""
-        kept = {unit: sites for unit, sites in self.placed.items() if not self._may_go(unit, watermarks)}
-        return CoordinatedTable(self.streams, kept, self.selectivity)
-
-    def _may_go(self, unit: Unit, watermarks: Mapping[str, int]) -> bool:
-        reach = unit.end + self._stream(unit.alias).window_us
-        return all(reach <= mark for alias, mark in watermarks.items() if alias != unit.alias)
-
-    def _stream(self, alias: str) -> Stream:
-        return next(s for s in self.streams if s.alias == alias)
-
-    def _path(self, unit: Unit, order: Sequence[str], loads: Mapping[int, float]) -> Path:
-        hops: list[Hop] = []
-        before: tuple[int, ...] = ()
-        for alias in order:
-            hop = self._hop(self.in_reach(unit, alias), alias, before, loads)
-            if not hops:
-                hop = Hop(alias, _warmed_up(hop.sites, loads), hop.joined_at)
-            hops.append(hop)
-            before = hop.sites
-        return Path(tuple(hops), self._overhead(unit.alias, hops))
-
-    def _hop(
-        self, units: Iterable[Unit], alias: str, before: tuple[int, ...], loads: Mapping[int, float]
-    ) -> Hop:
-        """Sites that have all of the units: those where the rows are already first, then as few as can be."""
-        places = {unit: self.placed[unit] for unit in units}
-        reused = {
-            u: s for u, sites in places.items() if (s := _least(set(sites) & set(before), loads)) is not None
+    def from_json(cls, data: Mapping[str, Any], streams: Sequence[Stream]) -> CoordinatedTable:
+        known = {
+            alias: tuple(Unit(n, tuple(p), f, la, r) for n, p, f, la, r in its) for alias, its in data.items()
         }
-        rest = {unit: sites for unit, sites in places.items() if unit not in reused}
-        cover = greedy_cover(rest, loads)
-        joined = {unit: _least(set(sites) & set(cover), loads) for unit, sites in rest.items()}
-        at = reused | {unit: site for unit, site in joined.items() if site is not None}
-        return Hop(alias, tuple(dict.fromkeys((*sorted(set(reused.values())), *cover))), at)
-
-    def _overhead(self, alias: str, hops: Sequence[Hop]) -> float:
-        """Rows that travel for one row of the unit: copies, and intermediate results (equation 3)."""
-        total, results, before = len(hops[0].sites) - 1.0, 1.0, alias
-        for here, after in pairwise(hops):
-            stream = self._stream(here.alias)
-            matching = self.selectivity.get(frozenset((before, here.alias)), 1.0)
-            results *= matching * stream.rate * stream.window_us / 1e6
-            total += results * len(set(after.sites) - set(here.sites))
-            before = here.alias
-        return total
+        return cls(tuple(streams), known)
 
 
-def _least(sites: Iterable[int], loads: Mapping[int, float]) -> int | None:
-    """The least loaded of some sites."""
-    return min(sites, key=lambda s: (loads.get(s, 0.0), s), default=None)
+def travelling(here: Sequence[int], after: Sequence[int]) -> float:
+    """Places to which a row has to go on, that was made at any of `here`, to be at all of `after`.
+
+    Equation 3 counts only places that are not among `here`. But a row that was made at one of these is not at
+    the others, and has to meet the units there, too; sent as printed, results are lost.
+
+    >>> travelling((1, 2), (1, 2)), travelling((1, 2), (3,))
+    (1.0, 1.0)
+    """
+    return len(after) - len(set(after) & set(here)) / max(1, len(here))
 
 
-def _warmed_up(sites: tuple[int, ...], loads: Mapping[int, float]) -> tuple[int, ...]:
-    """The sites of a first hop, filled up by load alone while the table asks for few."""
-    idle = sorted((load, site) for site, load in loads.items() if site not in sites)
-    return (*sites, *(site for _, site in idle[: max(0, WARM_UP_SITES - len(sites))]))
+class BatchPaths:
+    """The paths of the units of one batch, worked out one after the other.
+
+    Parameters
+    ----------
+    lanes
+        Places that new rows may go to, whatever is there.
+    loads
+        Load value by place; what units add to it is counted on.
+    watermarks
+        By reference: no row that comes is older.
+    unit_load
+        What joining a unit adds to the load of one place.
+    capacity
+        By place, how much work it can do, where places differ.
+    kind
+        How covers are chosen; experiments take another way, to compare.
+    """
+
+    def __init__(
+        self,
+        table: CoordinatedTable,
+        batch: int,
+        *,
+        lanes: Sequence[int],
+        loads: Mapping[int, float],
+        watermarks: Mapping[str, int | None],
+        warm_up: int,
+        unit_load: float = 1.0,
+        capacity: Mapping[int, float] | None = None,
+        kind: type[Covers] = Covers,
+    ) -> None:
+        self._table = table
+        self._batch = batch
+        self._lanes = tuple(lanes)
+        self._warm_up = min(warm_up, len(self._lanes))
+        self._unit_load = unit_load
+        self._capacity = capacity or {}
+        turn = frozenset(lanes)
+        self._loads = {p: max(loads.get(p, 0.0), 0.0) for p in (*self._lanes, *table.used())}
+        for place in self._loads.keys() - turn:
+            self._loads[place] = OUT_OF_TURN * (1 + self._loads[place])
+        self._loads_in = [dict(self._loads) for _ in table.streams[1:]]
+        """The same by hop: a step waits for the busiest place of each of them."""
+        self._covers = {s.alias: kind() for s in table.streams}
+        """By reference, what is where: earlier units, and those of this batch."""
+        self._reached: dict[tuple[str, str], int] = {}
+        """By origin and probed reference, the earlier units in reach."""
+        for stream in table.streams:
+            for unit in table.units.get(stream.alias, ()):
+                self._covers[stream.alias].add(unit.number, unit.places, unit.rows)
+        for origin in table.streams:
+            for probed in table.streams:
+                if probed is not origin:
+                    self._reached[origin.alias, probed.alias] = self._in_reach(
+                        probed, watermarks.get(origin.alias)
+                    )
+
+    def _in_reach(self, probed: Stream, watermark: int | None) -> int:
+        """Earlier units of a reference that new rows from a time on may meet."""
+        units = self._table.units.get(probed.alias, ())
+        if watermark is None:
+            return (1 << len(units)) - 1
+        reaching = (1 << i for i, u in enumerate(units) if u.last + probed.window_us >= watermark)
+        return sum(reaching)
+
+    @property
+    def loads(self) -> dict[int, float]:
+        """Load value by lane, with what the paths so far add."""
+        return {place: self._loads[place] for place in self._lanes}
+
+    def of_all(self, segments: Mapping[str, int]) -> dict[str, tuple[Path, ...]]:
+        """By reference, in the order of ranks: the path of each of its segments."""
+        return {
+            s.alias: tuple(self.routed(s.alias, segment) for segment in range(segments[s.alias]))
+            for s in self._table.streams
+        }
+
+    def routed(self, alias: str, segment: int) -> Path:
+        """The path of a unit, by the join order with the least overhead. Units come by rank."""
+        stream = next(s for s in self._table.streams if s.alias == alias)
+        options = [self._tried(stream, order) for order in stream.orders]
+        overhead, order, covers = min(options, key=lambda option: option[0])
+        hops = []
+        results = self._table.results_of(alias, order)
+        for number, (probed, places) in enumerate(zip(order, covers, strict=True) if all(covers) else ()):
+            needed, work = self._needed(alias, probed), self._unit_load * min(results[number], MOST_PROBES)
+            joined = self._covers[probed].joined(needed, places, self._loads_in[number], work)
+            hops.append(Hop(probed, joined))
+            self._count(number, probed, joined, work)
+        path = Path(self._stored(covers[0]), tuple(hops), overhead)
+        last = self._table.units.get(alias, ())[-1:]
+        rows = last[0].rows if last else 1
+        self._covers[alias].add(unit_number(self._batch, segment), path.places, rows)
+        return path
+
+    def _needed(self, alias: str, probed: str) -> int:
+        """Units that a unit covers: earlier ones in reach, and those of its batch with a lower rank."""
+        ranks = [s.alias for s in self._table.streams]
+        earlier = self._reached[alias, probed]
+        if ranks.index(probed) > ranks.index(alias):
+            return earlier
+        known = len(self._table.units.get(probed, ()))
+        return earlier | (self._covers[probed].everything() >> known << known)
+
+    def _tried(
+        self, stream: Stream, order: tuple[str, ...]
+    ) -> tuple[float, tuple[str, ...], list[tuple[int, ...]]]:
+        """Overhead of a join order, and its covers: those of a hop reuse the places of the hop before."""
+        covers: list[tuple[int, ...]] = []
+        before: tuple[int, ...] = ()
+        for probed, loads in zip(order, self._loads_in, strict=True):
+            before = self._covers[probed].cover(self._needed(stream.alias, probed), before, loads)
+            covers.append(before)
+        results = self._table.results_of(stream.alias, order)
+        overhead = len(self._stored(covers[0])) - 1.0
+        for rows, (here, after) in zip(results[1:], pairwise(covers), strict=False):
+            overhead += rows * travelling(here, after)
+        return overhead, order, covers
+
+    def _stored(self, cover: tuple[int, ...]) -> tuple[int, ...]:
+        """The places of a first hop, filled up by load alone while the table asks for few."""
+        have = sum(place in self._lanes for place in cover)
+        if have >= self._warm_up:
+            return cover
+        idle = (place for place in self._lanes if place not in cover)
+        return (*cover, *least_loaded(idle, self._loads, self._warm_up - have))
+
+    def _count(self, hop: int, probed: str, joined: Mapping[int, frozenset[int]], work: float) -> None:
+        """Count what a hop adds to the load of its places."""
+        rows = self._covers[probed].rows
+        parts = {place: sum(map(rows.__getitem__, units)) for place, units in joined.items()}
+        total = max(1, sum(parts.values()))
+        for place, part in parts.items():
+            added = work * part / total / self._capacity.get(place, 1.0)
+            self._loads_in[hop][place] += added
+            self._loads[place] += added

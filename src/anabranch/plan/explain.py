@@ -68,7 +68,7 @@ def _routing(routed: RoutedQuery, sites: int) -> str:
     if routed.is_aligned:
         why = "no key is shared by all streams" if routed.query.classes else "there is no equality"
         how = f"aligned, by segments of time over {sites} sites"
-        return f"{how}, because {why}; rows that reach several are copied"
+        return f"{how}, or along paths, because {why}; rows that reach several are copied"
     return "one site, because windows without an end leave nothing to cut"
 
 

@@ -186,6 +186,16 @@ def _compile(layout: Layout, routed: RoutedQuery, plan: Plan, track: _Track) -> 
     )
 
 
+def compile_join(layout: Layout, routed: RoutedQuery, inside: Sequence[str], probed: str) -> JoinNode:
+    """The join of rows of some references with another reference, as a step of its own."""
+    tree: Plan = Leaf(inside[0])
+    for alias in (*inside[1:], probed):
+        tree = Join(tree, Leaf(alias))
+    node = _compile(layout, routed, tree, _Track(Fragments.of(routed, layout.inputs), in_chain=True))
+    assert isinstance(node, JoinNode)
+    return node
+
+
 def _edges(layout: Layout, routed: RoutedQuery, fragments: Fragments) -> tuple[JoinNode, ...]:
     aliases = routed.graph.aliases
     if len(aliases) < 3:

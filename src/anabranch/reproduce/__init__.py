@@ -41,6 +41,14 @@ from anabranch.reproduce.diffusion.diffusion_fig7 import (
     diffusion_fig10,
 )
 from anabranch.reproduce.diffusion.diffusion_hotkey import diffusion_hotkey
+from anabranch.reproduce.diffusion.diffusion_sim import (
+    diffusion_fig11,
+    diffusion_fig12,
+    diffusion_fig13,
+    diffusion_fig14,
+    diffusion_fig15,
+    diffusion_fig16,
+)
 from anabranch.reproduce.flux.flux_fig3 import flux_fig3
 from anabranch.reproduce.flux.flux_fig7 import flux_fig7, flux_fig8
 from anabranch.reproduce.flux.flux_fig9 import flux_fig9
@@ -100,6 +108,12 @@ EXPERIMENTS: dict[str, Experiment] = {
     "diffusion-fig8": diffusion_fig8,
     "diffusion-fig9": diffusion_fig9,
     "diffusion-fig10": diffusion_fig10,
+    "diffusion-fig11": diffusion_fig11,
+    "diffusion-fig12": diffusion_fig12,
+    "diffusion-fig13": diffusion_fig13,
+    "diffusion-fig14": diffusion_fig14,
+    "diffusion-fig15": diffusion_fig15,
+    "diffusion-fig16": diffusion_fig16,
     "diffusion-hotkey": diffusion_hotkey,
     "cosmos-fig6-5": cosmos_fig6_5,
     "cosmos-fig6-6": cosmos_fig6_6,

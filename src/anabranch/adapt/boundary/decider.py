@@ -21,8 +21,8 @@ from anabranch.adapt.boundary.plan_choice import choose_plans, choose_strategy
 from anabranch.adapt.events import Event
 from anabranch.adapt.measures.statistics import Statistics
 from anabranch.adapt.memory.memory_state import choose_budgets, choose_spilled
-from anabranch.adapt.routing.aligned_policy import choose_routing, start_routing
 from anabranch.adapt.routing.hot_keys import choose_hot_keys
+from anabranch.adapt.routing.routing_choice import choose_routing, start_routing
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.cost.migration_cost import Strategy
 

@@ -36,7 +36,7 @@ class BoundarySettings:
     copies: bool = False
     """Whether state that moves is copied, because sites share nothing."""
     routing: str = "auto"
-    """How joins run that no key spreads: `auto` or `aligned` over all sites, `hash` at one."""
+    """How joins run that no key spreads: `auto`, `aligned` or `coordinated` over all sites, `hash` at one."""
     hot_keys: str = "auto"
     """Whether keys with much of a join's work are spread: `auto` or `off`."""
 

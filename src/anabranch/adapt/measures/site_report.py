@@ -78,6 +78,34 @@ class StationReport:
 
 
 @dataclass(slots=True)
+class DiffusionReport:
+    """What a join with coordinated routing did at a site.
+
+    Attributes
+    ----------
+    units
+        By reference and segment: rows of the unit that are stored here, the oldest and the newest time.
+    stored, sent
+        Rows of streams that came, copies among them, and joined rows that went on to other sites.
+    met
+        By references that a join is about: pairs of rows that could have met, and those that did.
+    """
+
+    units: dict[tuple[str, int], tuple[int, int, int]] = field(default_factory=dict)
+    stored: int = 0
+    sent: int = 0
+    met: dict[frozenset[str], tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, other: DiffusionReport) -> None:
+        self.units |= other.units
+        self.stored += other.stored
+        self.sent += other.sent
+        for about, (examined, found) in other.met.items():
+            before = self.met.get(about, (0, 0))
+            self.met[about] = before[0] + examined, before[1] + found
+
+
+@dataclass(slots=True)
 class SiteReport:
     """What a site did in a batch. `busy_s` is CPU time: what its own machine would have needed."""
 
@@ -116,3 +144,5 @@ class SiteReport:
     """Of `pairs`, theirs, by query."""
     diffused_s: dict[str, float] = field(default_factory=dict)
     """Of `busy_s`, what joins took whose rows a router spreads, by query."""
+    diffusion: dict[str, DiffusionReport] = field(default_factory=dict)
+    """By query with coordinated routing."""

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from anabranch.adapt.boundary.observed import Observed, StreamClock
 from anabranch.adapt.events import Event, EventKind
-from anabranch.adapt.routing.load_value import Floats, Usage, Weights, load_values
+from anabranch.adapt.routing.load_value import Floats
 from anabranch.adapt.routing.overhead import StreamRate, best_master, copies_per_second
-from anabranch.adapt.routing.routing_state import AlignedState, RoutingState, salt_of
+from anabranch.adapt.routing.routing_state import AlignedState, Resting, salt_of
 from anabranch.adapt.routing.segment_search import SegmentSearch
+from anabranch.adapt.routing.site_loads import loads_beside
 from anabranch.adapt.routing.turns import MATERIAL, busiest, cycle_of, lanes, turns
 from anabranch.exchange.aligned_router import AlignedTable, Member, members_of
 from anabranch.exchange.partition_map import PartitionMap
@@ -32,41 +31,38 @@ RATE_MEMORY = 0.7
 """How much of a rate is what it was before the last step."""
 PER_BATCH = 4
 """Segments of a batch per site, to begin with: so many of them even out what one has more than another."""
-CPU_WEIGHT = Weights().cpu
 IN_REACH = 256
 """Segments that a row may meet at most."""
 
 
-def start_routing(state: RoutingState, observed: Observed, partition_map: PartitionMap) -> RoutingState:
-    """Spread joins of which no row has been routed yet over the sites."""
-    if observed.settings.routing == "hash":
-        return state
-    fresh = {}
-    for name in state.fresh:
-        known = state.aligned[name]
-        lane_of = lanes(partition_map, (), NOTHING, salt=salt_of(name))
-        cycle = cycle_of(sorted(lane_of), lane_of)
-        table = AlignedTable.single(known.table.current.master, known.search.length, cycle)
-        fresh[name] = replace(known, table=table)
-    return RoutingState({**state.aligned, **fresh})
+def fresh_aligned(name: str, known: AlignedState, partition_map: PartitionMap) -> AlignedState:
+    """A join of which no row has been routed yet, spread over the sites."""
+    lane_of = lanes(partition_map, (), NOTHING, salt=salt_of(name))
+    cycle = cycle_of(sorted(lane_of), lane_of)
+    table = AlignedTable.single(known.table.current.master, known.search.length, cycle)
+    return replace(known, table=table)
 
 
-def choose_routing(
-    state: RoutingState, observed: Observed, after: PartitionMap
-) -> tuple[RoutingState, tuple[Event, ...]]:
-    """What routing does from the next step on.
+def aligned_after(
+    name: str,
+    routed: RoutedQuery,
+    known: AlignedState,
+    observed: Observed,
+    after: PartitionMap,
+    *,
+    taken: PartitionSet = NOTHING,
+) -> tuple[AlignedState, tuple[Event, ...]]:
+    """The segments of a join after a step.
 
     Parameters
     ----------
     after
         The partition map of the next step.
+    taken
+        Partitions that another router of this join has.
     """
-    chosen, events = {}, []
-    for name, known in state.aligned.items():
-        choice = _Choice(name, observed.joins.queries[name], known, observed, after)
-        chosen[name] = choice.made()
-        events += choice.events
-    return RoutingState(chosen), tuple(events)
+    choice = _Choice(name, routed, known, observed, after, taken)
+    return choice.made(), tuple(choice.events)
 
 
 @dataclass(slots=True)
@@ -78,6 +74,7 @@ class _Choice:
     known: AlignedState
     observed: Observed
     after: PartitionMap
+    taken: PartitionSet = NOTHING
     events: list[Event] = field(default_factory=list)
 
     def made(self) -> AlignedState:
@@ -87,7 +84,11 @@ class _Choice:
         if free_from is None:  # nothing has come yet
             return known
         table = known.table.without_before({m.alias: expiry_bound(m, clocks) for m in self.members})
-        known = replace(known, table=table, rates=self._rates())
+        known = known.rested(clocks)
+        if gone := list(known.table.used() - table.used()):
+            known = replace(known, resting=(*known.resting, Resting.of(gone, self.members, clocks)))
+        rates = rates_after(known.rates, clocks, self.observed.elapsed_s)
+        known = replace(known, table=table, rates=rates)
         known = replace(known, search=self._searched(known))
         known = self._with_best_master(known, clocks)
         if known.table.current.master != master:
@@ -109,15 +110,6 @@ class _Choice:
         """By reference."""
         clocks = self.observed.clocks
         return {ref.alias: clocks.get(ref.stream, StreamClock()) for ref in self.routed.query.refs}
-
-    def _rates(self) -> dict[str, float]:
-        """Rows per second, of the stream: filters are the same whichever stream is the master."""
-        elapsed_s = self.observed.elapsed_s
-        if elapsed_s <= 0:
-            return dict(self.known.rates)
-        now = {alias: clock.rows / elapsed_s for alias, clock in self._clocks().items()}
-        before = self.known.rates or now
-        return {a: RATE_MEMORY * before.get(a, rate) + (1 - RATE_MEMORY) * rate for a, rate in now.items()}
 
     def _streams(self, known: AlignedState) -> dict[str, StreamRate]:
         windows = {m.alias: m.window_us / 1e6 for m in self.members}
@@ -151,6 +143,7 @@ class _Choice:
         current = known.table.current
         in_use = tuple(dict.fromkeys(reversed([p for run in current.segments.runs for p in run.cycle])))
         taken = union(reign.segments.used() for reign in known.table.reigns[:-1])
+        taken = taken | (known.at_rest - current.segments.used()) | self.taken
         return self._turns(current.segments.last.cycle, in_use, taken)
 
     def _turns(
@@ -173,18 +166,10 @@ class _Choice:
 
     def _loads(self) -> tuple[Floats, float, float]:
         """What sites do beside this query, what a segment takes, and how many segments a step has."""
-        sites = self.after.sites
-        cpu, diffused, memory, rows = (np.zeros(sites) for _ in range(4))
-        for report in self.observed.sites:
-            if report.site < sites:
-                cpu[report.site] = report.busy_s - report.copy_s - report.rebuild_s
-                diffused[report.site] = report.diffused_s.get(self.query, 0.0)
-                memory[report.site], rows[report.site] = report.state_bytes, report.rows
+        loads, own = loads_beside(self.query, self.observed, self.after.sites)
         last = self.known.table.current.segments.last
         segments = max(1.0, self.observed.elapsed_s * 1e6 / last.length)
-        seconds = cpu.mean() or 1.0
-        loads = load_values(Usage(cpu - diffused, np.full(sites, seconds)), Usage(memory), Usage(rows))
-        return loads - loads.min(), CPU_WEIGHT * float(diffused.sum() / segments / seconds), segments
+        return loads, own / segments, segments
 
     def _with_best_master(self, known: AlignedState, clocks: Mapping[str, StreamClock]) -> AlignedState:
         """Change the master where another one copies much less, for a while, and no change is under way."""
@@ -199,7 +184,7 @@ class _Choice:
             return replace(known, wanted_master=(best, times))
         master = next(m for m in self.members if m.alias == best)
         at = switch_time(self.members, clocks, here, master)
-        cycle = self._turns((), (), known.table.used())
+        cycle = self._turns((), (), known.table.used() | known.at_rest | self.taken)
         if not cycle:
             return known
         table = known.table.switched(master, at, length=known.search.wanted, cycle=cycle)
@@ -224,6 +209,17 @@ class _Choice:
             "from_us": free_from,
         }
         self.events.append(Event(self.observed.batch, EventKind.ROUTING_CHANGED, message, data))
+
+
+def rates_after(
+    known: Mapping[str, float], clocks: Mapping[str, StreamClock], elapsed_s: float
+) -> dict[str, float]:
+    """Rows per second of the streams: filters are the same whichever router there is."""
+    if elapsed_s <= 0:
+        return dict(known)
+    now = {alias: clock.rows / elapsed_s for alias, clock in clocks.items()}
+    before = known or now
+    return {a: RATE_MEMORY * before.get(a, rate) + (1 - RATE_MEMORY) * rate for a, rate in now.items()}
 
 
 def expiry_bound(master: Member, clocks: Mapping[str, StreamClock]) -> int:

@@ -1,4 +1,4 @@
-"""What aligned routing copies: the paper's equation 2, and what it becomes with one copy per site."""
+"""What routers send beside the first copies: equations 2 and 4, and what 2 becomes with one copy per site."""
 
 from __future__ import annotations
 
@@ -40,6 +40,25 @@ def copies_with_sites(streams: Mapping[str, StreamRate], master: str, length_s: 
         for alias, stream in streams.items()
         if alias != master
     )
+
+
+def sent_per_second(rate: float, cover: float, results: float, apart: float) -> float:
+    """O_CTR of one reference: copies of its rows, and joined rows that travel (equation 4).
+
+    Parameters
+    ----------
+    cover
+        Places that get its rows, |V1|.
+    results
+        Joined rows that go on for each of its rows, over all hops.
+    apart
+        Places that each of them has to go to, beside the one where it was made; in the paper |V'|, which
+        leaves out places that only other rows were made at.
+
+    >>> sent_per_second(100.0, 3, 0.5, 2)
+    300.0
+    """
+    return rate * (cover - 1 + results * apart)
 
 
 def best_master(streams: Mapping[str, StreamRate]) -> str:

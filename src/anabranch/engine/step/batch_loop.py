@@ -391,6 +391,7 @@ class BatchLoop:
             admission=self._decisions.admission,
             look=self._state.plans.look(batch),
             aligned=self._state.routing.tables(),
+            coordinated=self._state.routing.routes(batch),
             hot=self._state.hot.keys,
             little=self._little,
             now_s=now_s,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from anabranch.adapt.measures.site_report import StationReport
+from anabranch.adapt.measures.site_report import DiffusionReport, StationReport
 from anabranch.engine.reports import SiteReport, SlotReport
 
 
@@ -63,6 +63,10 @@ def _merged_site(reports: Sequence[SiteReport]) -> SiteReport:
         site.results += later.results
         for state, report in later.stations.items():
             site.stations.setdefault(state, StationReport()).add(report)
+        for query, told in later.diffusion.items():
+            site.diffusion.setdefault(query, DiffusionReport()).add(told)
+        for query, seconds in later.diffused_s.items():
+            site.diffused_s[query] = site.diffused_s.get(query, 0.0) + seconds
         for query, rows in later.waiting.items():
             site.waiting[query] = site.waiting.get(query, 0) + rows
         site.partitions = _added(site.partitions, later.partitions)

@@ -17,6 +17,7 @@ from anabranch.engine.task.site_work import without_unread
 from anabranch.engine.task.slot_task import SlotTask
 from anabranch.engine.task.step_blocks import StepBlocks
 from anabranch.exchange.aligned_router import AlignedTable
+from anabranch.exchange.coordinated_router import Routes
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.split_router import HotKey
 from anabranch.exchange.station_router import StationRouter
@@ -46,6 +47,7 @@ def plan_task(
     admission: Admission,
     look: int | None,
     aligned: Mapping[str, AlignedTable],
+    coordinated: Mapping[str, Routes],
     hot: tuple[HotKey, ...],
     little: bool,
     now_s: float,
@@ -69,6 +71,8 @@ def plan_task(
         By stream, after the last batch.
     aligned
         By query with aligned routing, where its rows go.
+    coordinated
+        By query with coordinated routing, the paths of its units.
     hot
         Keys whose rows are spread.
     little
@@ -116,6 +120,7 @@ def plan_task(
         shipments=shipments,
         router=router,
         aligned=aligned,
+        coordinated=coordinated,
         hot=hot,
         looks_for_hot_keys=settings.hot_keys == "auto" and partition_map.sites > 1,
     )

@@ -16,6 +16,7 @@ from anabranch.engine.step.retention import states_of
 from anabranch.engine.task.block_slices import slice_block
 from anabranch.engine.task.block_writer import BlockWriter
 from anabranch.engine.task.common_rows import CommonRows
+from anabranch.engine.task.coordinated_run import CoordinatedRun
 from anabranch.engine.task.hot_groups import lane_shares
 from anabranch.engine.task.open_blocks import OpenBlock
 from anabranch.engine.task.result_files import ResultFiles
@@ -159,8 +160,12 @@ class Evaluation:
         charge_writing(self.report, self._writing_s() - passing_s, passing_s=passing_s)
 
     def _apart(self) -> Collection[int]:
-        """Sites that are worked on one by one: those that take rows over, and all where memory is short."""
-        if self.task.admission.spilled:
+        """Sites that are worked on one by one.
+
+        Those that take rows over, and all where memory is short, or where joins go partition by partition
+        anyway, so that what each site takes need not be guessed.
+        """
+        if self.task.admission.spilled or self.task.coordinated:
             return self._sites
         return {shipment.target for shipment in self.task.shipments}
 
@@ -197,19 +202,20 @@ class Evaluation:
     ) -> Iterator[TrackRun]:
         """A track as it is run: as one, or by partition where copies of rows must not meet twice."""
         table = self.task.aligned.get(work.plan.query.name)
-        if table is None:
+        routes = self.task.coordinated.get(work.plan.query.name)
+        if table is None and routes is None:
             yield TrackRun(self.task, work, rows, blocks, report, self._blocks)
             return
         if work.plan.window is not None:
             yield TrackRun(self.task, work, {}, blocks, report, self._blocks, part=Part.GROUPS)
-        for partition in table.used() & work.partitions:
+        for partition in () if table is None else table.used() & work.partitions:
             apart = work.within(PartitionSet.of([partition]))
-            its = {
-                source: found
-                for source, r in rows.items()
-                if len(found := r.within(apart.partitions.flags()))
-            }
+            its = _within(rows, apart.partitions)
             yield TrackRun(self.task, apart, its, blocks, report, self._blocks, part=Part.JOIN)
+        if routes is not None and work.until is None:
+            for partition in routes.stored() & work.partitions:
+                if its := _within(rows, PartitionSet.of([partition])):
+                    yield CoordinatedRun(self.task, work, partition, its, blocks, report, self._blocks)
 
     def _run_track(self, track: TrackRun, query: str, report: SiteReport) -> None:
         writer = self._writers[query]
@@ -226,7 +232,7 @@ class Evaluation:
         self._take_kept(track)
         for state, batches in track.sent.items():
             self.sent.setdefault(state, []).extend(batches)
-        if query in self.task.aligned:
+        if query in self.task.aligned or query in self.task.coordinated:
             seconds = time.thread_time() - began_s - (writer.seconds - written_s)
             report.diffused_s[query] = report.diffused_s.get(query, 0.0) + seconds
         if query in self._passing:
@@ -273,11 +279,16 @@ class Evaluation:
         """New rows of some partitions, by input."""
         if (mine >= self._at_work).all():
             return dict(new)
-        found = {source: rows.within(mine) for source, rows in new.items()}
-        return {source: rows for source, rows in found.items() if len(rows)}
+        return _within(new, PartitionSet.where(mine))
 
     def _writing_s(self) -> float:
         return self._writers.seconds
+
+
+def _within(rows: Mapping[int, RowSet], partitions: PartitionSet) -> dict[int, RowSet]:
+    """Rows of some partitions, by input."""
+    found = {source: r.within(partitions.flags()) for source, r in rows.items()}
+    return {source: r for source, r in found.items() if len(r)}
 
 
 def _total(counts: Iterable[Int64s]) -> Int64s:

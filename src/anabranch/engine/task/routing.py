@@ -10,6 +10,7 @@ import pyarrow as pa
 from anabranch.engine.task.wire import TAG, Wire
 from anabranch.exchange.address import at_partition
 from anabranch.exchange.aligned_router import AlignedRouter, AlignedTable, members_of
+from anabranch.exchange.coordinated_router import CoordinatedRouter, Routes
 from anabranch.exchange.router import COPY, FIRST, Placed, Router, WireRows
 from anabranch.exchange.split_router import HotKey, SplitInput, split_routers
 from anabranch.exchange.station_router import StationRouter
@@ -21,7 +22,7 @@ def routers_of(
     wire: Wire,
     batch: int,
     stations: StationRouter,
-    aligned: Mapping[str, AlignedTable],
+    diffused: tuple[Mapping[str, AlignedTable], Mapping[str, Routes]],
     hot: tuple[HotKey, ...] = (),
 ) -> tuple[Router, ...]:
     """The routers of a step.
@@ -30,13 +31,13 @@ def routers_of(
     ----------
     stations
         Which stations rows take first.
-    aligned
-        By query with aligned routing, its table.
+    diffused
+        By query with aligned routing its table, and by query with coordinated routing its paths.
     hot
         Keys whose rows are spread.
     """
     split = split_routers(hot, {source.state: _split_input(source, wire) for source in layout.inputs})
-    return (*_redirects(layout, wire, batch, stations), *_aligned(layout, aligned), *split)
+    return (*_redirects(layout, wire, batch, stations), *_diffused(layout, *diffused), *split)
 
 
 def _split_input(source: Input, wire: Wire) -> SplitInput:
@@ -56,12 +57,19 @@ def _redirects(layout: Layout, wire: Wire, batch: int, stations: StationRouter) 
     return found
 
 
-def _aligned(layout: Layout, tables: Mapping[str, AlignedTable]) -> list[Router]:
-    return [
-        AlignedRouter(members_of(routed), tables[routed.query.name])
-        for routed in layout.queries
-        if routed.query.name in tables
-    ]
+def _diffused(
+    layout: Layout, tables: Mapping[str, AlignedTable], routes: Mapping[str, Routes]
+) -> list[Router]:
+    found: list[Router] = []
+    for routed in layout.queries:
+        name, aligned = routed.query.name, None
+        if name in tables:
+            aligned = AlignedRouter(members_of(routed), tables[name])
+        if name in routes:
+            found.append(CoordinatedRouter(members_of(routed), routes[name], aligned))
+        elif aligned is not None:
+            found.append(aligned)
+    return found
 
 
 def routed(rows: pa.Table, routers: Sequence[Router]) -> pa.Table:

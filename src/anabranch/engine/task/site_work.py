@@ -11,7 +11,7 @@ from anabranch.engine.step.retention import KeptStates, horizons_of
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import EVERY, NOTHING, PartitionSet, union
 from anabranch.plan.inputs import Layout
-from anabranch.plan.local_plan import LocalPlan, compile_plan
+from anabranch.plan.local_plan import LocalPlan, compile_join, compile_plan
 from anabranch.plan.nodes import JoinNode, LeafNode
 from anabranch.plan.state_id import StateId
 from anabranch.plan.tree import parse_plan, state_of_aliases
@@ -56,6 +56,7 @@ class TrackCompiler:
             (p.query.name, str(p.plan), 0, None): p for p in plans if p.has_tracks
         }
         self._compiled: dict[Key, LocalPlan] = {}
+        self._joins: dict[tuple[str, tuple[str, ...], str], JoinNode] = {}
         self._planned: tuple[tuple[Tracks, PartitionMap, frozenset[str]], dict[int, tuple[TrackWork, ...]]]
         self._planned = (Tracks({}), PartitionMap.even(1), frozenset()), {}
         """What `work` was asked last, and its answer: most batches ask the same again."""
@@ -71,6 +72,13 @@ class TrackCompiler:
                 self._layout, routed, tree, since=track.since, until=track.until
             )
         return self._compiled[key]
+
+    def join_of(self, query: str, inside: tuple[str, ...], probed: str) -> JoinNode:
+        """A step of a path: rows of some references meet another one."""
+        key = query, inside, probed
+        if key not in self._joins:
+            self._joins[key] = compile_join(self._layout, self._routed[query], inside, probed)
+        return self._joins[key]
 
     def may_follow(self, track: Track, plan: str, owned: PartitionSet, blocks: Sequence[BlockMeta]) -> bool:
         """Whether a track that ends can change to its site's new plan, and should.

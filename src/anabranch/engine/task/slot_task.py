@@ -34,13 +34,14 @@ from anabranch.engine.task.memory_plan import MemoryPlan
 from anabranch.engine.task.open_blocks import OpenBlock, close_blocks, open_blocks, opened
 from anabranch.engine.task.parcel import Parcel, parcels_of, report_parcel
 from anabranch.engine.task.routing import routers_of
-from anabranch.engine.task.site_work import TrackWork, join_states
+from anabranch.engine.task.site_work import TrackCompiler, TrackWork, join_states
 from anabranch.engine.task.split_rows import stored_rows
 from anabranch.engine.task.staging import write_dead_letters
 from anabranch.engine.task.step_blocks import StepBlocks
 from anabranch.engine.task.step_work import StepWork
 from anabranch.engine.task.wire import Wire
 from anabranch.exchange.aligned_router import AlignedTable
+from anabranch.exchange.coordinated_router import Routes
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import PartitionSet, union
 from anabranch.exchange.router import Router
@@ -101,6 +102,8 @@ class SlotTask:
     """Which stations rows take first, and next."""
     aligned: Mapping[str, AlignedTable] = field(default_factory=dict)
     """By query with aligned routing, where its rows go."""
+    coordinated: Mapping[str, Routes] = field(default_factory=dict)
+    """By query with coordinated routing, the paths of its units."""
     hot: tuple[HotKey, ...] = ()
     """Keys whose rows are spread."""
     looks_for_hot_keys: bool = False
@@ -111,12 +114,18 @@ class SlotTask:
 
     def routers(self) -> tuple[Router, ...]:
         """Where rows on their way from ingest go that do not go by their hash."""
-        return routers_of(self.layout, self.wire, self.batch, self.router, self.aligned, self.hot)
+        diffused = self.aligned, self.coordinated
+        return routers_of(self.layout, self.wire, self.batch, self.router, diffused, self.hot)
 
     @property
     def told(self) -> Constants:
         """The constants themselves."""
         return compiled_constants(self.storage, self.constants).constants
+
+    @property
+    def compiler(self) -> TrackCompiler:
+        """Makes plans and joins ready to run; each process keeps what it has made."""
+        return compiled_constants(self.storage, self.constants).compiler
 
     @property
     def step_work(self) -> StepWork:
@@ -183,8 +192,9 @@ class SlotTask:
 
     @property
     def stations(self) -> int:
-        """How many stations a row may pass."""
-        return self.step_work.stations
+        """How many stations, or hops of its path, a row may pass."""
+        paths = (routes.hops for routes in self.coordinated.values())
+        return max(self.step_work.stations, *paths, 1)
 
     def slot_map(self) -> SlotMap:
         """Which slots get the rows of each partition: those of tracks that end on it, too."""
@@ -266,6 +276,29 @@ class _SlotRun:
         self, new: dict[int, RowSet], old: Mapping[StateId, list[OpenBlock]]
     ) -> tuple[dict[int, RowSet], dict[int, pa.RecordBatch]]:
         """Rows that enter now, those that waited among them, and rows that wait for a later batch."""
+        new, passing_by = self._coordinated(new)
+        now, later = self._admitted(new, old)
+        for source, rows in passing_by.items():
+            now[source] = RowSet.merged([rows.batch, *(r.batch for r in (now.get(source),) if r)], TIME)
+        return now, later
+
+    def _coordinated(self, new: dict[int, RowSet]) -> tuple[dict[int, RowSet], dict[int, RowSet]]:
+        """New rows without those on a path, which never wait: it leads where others are in this batch."""
+        rest, apart = dict(new), {}
+        for routed in self.task.layout.queries:
+            if (routes := self.task.coordinated.get(routed.query.name)) is None:
+                continue
+            here = routes.stored().flags()
+            for source in routed.inputs:
+                if (rows := rest.get(source)) is not None:
+                    apart[source] = rows.within(here)
+                    rest[source] = rows.within(~here)
+        rest = {source: rows for source, rows in rest.items() if len(rows)}
+        return rest, {source: rows for source, rows in apart.items() if len(rows)}
+
+    def _admitted(
+        self, new: dict[int, RowSet], old: Mapping[StateId, list[OpenBlock]]
+    ) -> tuple[dict[int, RowSet], dict[int, pa.RecordBatch]]:
         waiting = {b[0].meta.state.entered: b for b in old.values() if b[0].meta.state.is_waiting}
         waited = {
             source.id: [RowSet(rows_in(b.rows.batch, self.at_work)) for b in waiting[source.state]]
