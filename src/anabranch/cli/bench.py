@@ -322,6 +322,7 @@ def group_filter(
             raise TooSlow("the group filter is slower than it should be:\n" + "\n".join(slow))
 
 
+@bench.command()
 def stations(
     rows: Annotated[int, typer.Option(help="Rows per stream and batch.", min=1000)] = 100_000,
     json_file: JsonFile = None,
@@ -346,6 +347,7 @@ def stations(
         _write(json_file, {"bench": "stations", "machine": machine()} | measured)
 
 
+@bench.command()
 def hotkey(
     rows: Annotated[int, typer.Option(help="Rows per stream and batch.", min=100)] = 3_000,
     streams: Annotated[Literal["2", "3"], typer.Option(help="Streams to join.")] = "2",

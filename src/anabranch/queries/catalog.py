@@ -13,6 +13,7 @@ from anabranch.operators.group.final_rows import Emission
 from anabranch.plan.aggregate import NEED_ROWS, aggregate_column, is_bound
 from anabranch.plan.explain import explain
 from anabranch.plan.fragments import with_shared_states
+from anabranch.plan.graph import JoinGraph
 from anabranch.plan.inputs import Layout, RoutedQuery, layout_of
 from anabranch.plan.local_plan import LocalPlan, compile_plan
 from anabranch.plan.logical import (
@@ -46,6 +47,8 @@ class Catalog:
     """Whether Spark tells the sources apart by name; else by position."""
     stations: bool = True
     """Whether new joins without a key that all streams share run at stations."""
+    eddies: bool = False
+    """Whether new joins on one key of three streams and more do."""
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By representative the text of every query that it was made for, those that have left among them."""
     forgotten: frozenset[str] = frozenset()
@@ -150,6 +153,7 @@ class Catalog:
                     "text": query.text,
                     "fields": _fields(query),
                     "stations": r.tree is not None,
+                    **({"laid": r.laid} if r.laid else {}),
                     "sink": _sink_json(query.sink),
                 }
                 | ({"submitted": True} if query.name in self.submitted else {})
@@ -170,6 +174,7 @@ def reconcile(
     *,
     sources_by_name: bool = False,
     stations: bool = True,
+    eddies: bool = False,
     submitted: Iterable[str] = (),
     sharing: bool = False,
 ) -> Catalog:
@@ -183,7 +188,9 @@ def reconcile(
     ----------
     stations
         Whether new joins without a key that all streams share run at stations; those that the checkpoint
-        knows go on as they began, for their state is laid out so.
+        knows go on as they did, for their state is laid out so.
+    eddies
+        Whether new joins of three streams and more on one key do.
     submitted
         Queries that came while a session ran.
     sharing
@@ -204,14 +211,16 @@ def reconcile(
             continue
         _check_query(query, before, remembered["queries"][query.name])
         states.append(before)
-    as_began = {
-        name: bool(query.get("stations"))
-        for name, query in remembered.get("queries", {}).items()
-        if name in known
+    as_before = {n: q for n, q in remembered.get("queries", {}).items() if n in known}
+    at_stations = {
+        query.name: bool(as_before[query.name].get("stations"))
+        if query.name in as_before
+        else (eddies if JoinGraph.of(query).routing_classes() else stations)
+        for query in running
     }
-    at_stations = {query.name: as_began.get(query.name, stations) for query in running}
+    laid = {name: int(query.get("laid", 0)) for name, query in as_before.items()}
     began = {state.name: state.since for state in states}
-    layout = with_shared_states(layout_of(running, began, at_stations))
+    layout = with_shared_states(layout_of(running, began, at_stations, laid))
     plans = tuple(
         compile_plan(layout, routed, _default_plan(routed, remembered["queries"] if name in known else {}))
         for routed in layout.queries
@@ -225,6 +234,7 @@ def reconcile(
         plans,
         sources_by_name,
         stations,
+        eddies,
         groups,
         forgotten=frozenset(remembered.get("dropped", ())),
         submitted=frozenset(submitted),

@@ -119,6 +119,7 @@ def changed(catalog: Catalog, changes: Sequence[Change], manifest: Manifest) -> 
         known,
         sources_by_name=catalog.sources_by_name,
         stations=catalog.stations,
+        eddies=catalog.eddies,
         submitted=((catalog.submitted - gone) | came) & queries.keys(),
     )
     states = (replace(s, status=QueryStatus.DROPPED) if s.name in dropped else s for s in after.states)

@@ -290,6 +290,7 @@ class Session:
                     manifest,
                     sources_by_name=by_name,
                     stations=settings.uses_stations,
+                    eddies=settings.uses_eddies,
                     submitted=submitted,
                     sharing=settings.sharing == "auto",
                 )
@@ -419,6 +420,7 @@ class Session:
             tuple(self._queries.values()),
             manifest,
             stations=self.settings().uses_stations,
+            eddies=self.settings().uses_eddies,
             sharing=self.settings().sharing == "auto",
         )
         chosen, sites = names if name is None else [name], self.settings().sites

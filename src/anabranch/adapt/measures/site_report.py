@@ -116,3 +116,5 @@ class SiteReport:
     """Of `pairs`, theirs."""
     diffused_s: dict[str, float] = field(default_factory=dict)
     """Of `busy_s`, what joins took whose rows a router spreads, by query."""
+    at_stations_s: dict[str, float] = field(default_factory=dict)
+    """Of `busy_s`, what joins at stations took, by query."""

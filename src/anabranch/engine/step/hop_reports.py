@@ -60,6 +60,8 @@ def _merged_site(reports: Sequence[SiteReport]) -> SiteReport:
         site.results += later.results
         for state, report in later.stations.items():
             site.stations.setdefault(state, StationReport()).add(report)
+        for query, seconds in later.at_stations_s.items():
+            site.at_stations_s[query] = site.at_stations_s.get(query, 0.0) + seconds
         for query, rows in later.waiting.items():
             site.waiting[query] = site.waiting.get(query, 0) + rows
         site.partitions = _added(site.partitions, later.partitions)

@@ -17,6 +17,7 @@ from anabranch.engine.task.block_slices import slice_block
 from anabranch.engine.task.block_writer import BlockWriter
 from anabranch.engine.task.common_rows import CommonRows
 from anabranch.engine.task.open_blocks import OpenBlock
+from anabranch.engine.task.outbox import Outbox, Stop
 from anabranch.engine.task.site_groups import SiteGroup, group_sites
 from anabranch.engine.task.site_shares import SiteShares
 from anabranch.engine.task.site_work import TrackWork
@@ -53,6 +54,10 @@ class Evaluation:
         Where sites, results and failures are told.
     blocks
         Writes rows that joins keep, where they are too many for memory.
+    outbox
+        Where rows go on to other stations.
+    entering
+        Joined rows that have waited for their partitions and enter now, by state.
     """
 
     def __init__(
@@ -63,8 +68,11 @@ class Evaluation:
         at_work: np.ndarray,
         report: SlotReport,
         blocks: BlockWriter,
+        outbox: Outbox,
+        entering: Mapping[StateId, RowSet],
     ) -> None:
         self.task = task
+        self._outbox = outbox
         self.report = report
         self._blocks = blocks
         self._sites = task.partition_map.sites_of_slot(slot, task.slots)
@@ -75,8 +83,7 @@ class Evaluation:
         self._passing = {name for name, plan in plans.items() if not states_of([plan])}
         """Queries without state."""
         self._kept: dict[StateId, list[pa.RecordBatch]] = {}
-        self.sent: dict[StateId, list[pa.RecordBatch]] = {}
-        """Rows that go on to other stations, by the state that will keep them."""
+        self._entering = entering
         self._kept_bytes = 0
         """Of rows that tracks have made and that are in no file yet."""
         self._arrived: dict[int, Int64s] = {}
@@ -169,7 +176,7 @@ class Evaluation:
         """A track as it is run: as one, or by partition where copies of rows must not meet twice."""
         table = self.task.aligned.get(work.plan.query.name)
         if table is None:
-            yield TrackRun(self.task, work, rows, blocks, report, self._blocks)
+            yield TrackRun(self.task, work, rows, blocks, report, self._blocks, self._stop(work))
             return
         if work.plan.window is not None:
             yield TrackRun(self.task, work, {}, blocks, report, self._blocks, part=Part.GROUPS)
@@ -182,6 +189,16 @@ class Evaluation:
             }
             yield TrackRun(self.task, apart, its, blocks, report, self._blocks, part=Part.JOIN)
 
+    def _stop(self, work: TrackWork) -> Stop:
+        """What arrives at the stations of a track's partitions beside new rows."""
+        mine = work.partitions.flags()
+        found = {
+            node.state: [self._entering[node.state].within(mine)]
+            for node in work.plan.nodes()
+            if node.state in self._entering
+        }
+        return Stop(found, outbox=self._outbox)
+
     def _run_track(self, track: TrackRun, query: str, report: SiteReport) -> None:
         writer = self._writers[query]
         began_s, written_s, results = time.thread_time(), writer.seconds, report.results
@@ -191,8 +208,6 @@ class Evaluation:
             self.report.failures |= ended(writer.query, str(error))
             track.discard()
         self._take_kept(track)
-        for state, batches in track.sent.items():
-            self.sent.setdefault(state, []).extend(batches)
         if query in self.task.aligned:
             seconds = time.thread_time() - began_s - (writer.seconds - written_s)
             report.diffused_s[query] = report.diffused_s.get(query, 0.0) + seconds
@@ -240,7 +255,7 @@ class Evaluation:
         """New rows of some partitions, by input."""
         if (mine >= self._at_work).all():
             return dict(new)
-        found = {source: rows.within(mine) for source, rows in new.items()}
+        found = {source: rows.part(mine) for source, rows in new.items()}
         return {source: rows for source, rows in found.items() if len(rows)}
 
     def _writing_s(self) -> float:
