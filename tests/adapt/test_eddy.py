@@ -136,7 +136,7 @@ def test_the_order_of_ranks_is_the_order_of_costs() -> None:
 
 def test_looks_come_in_turn_while_things_are_as_expected() -> None:
     outcome = draw([Station.of(0.1), Station.of(5.0)])
-    held = [batch for batch in range(2 * LOOK_EVERY) if any(outcome.in_turn(batch).drawn)]
+    held = [batch for batch in range(2 * LOOK_EVERY) if any(outcome.in_turn(batch, rows=100.0).drawn)]
     assert held == [0, LOOK_EVERY]
 
 

@@ -15,20 +15,21 @@ from anabranch.exchange.station_router import PARTS, States, StationRouter, Ways
 from anabranch.plan.logical import Column, Stream
 
 KEYS = ("u", "v", "w")
-STREAMS = tuple(
+EIGHT = tuple(
     Stream(
         name,
         (Column("id", "bigint"), *(Column(key, "bigint") for key in KEYS), Column("ts", "timestamp")),
         "ts",
         3_000_000,
     )
-    for name in "abcde"
+    for name in "abcdefgh"
 )
+STREAMS = EIGHT[:5]
 
 
 def random_tree(draw: random.Random, references: int) -> str:
     """A join along the edges of a tree, each on a key of its own, sometimes with more predicates."""
-    names = "abcde"[:references]
+    names = "abcdefgh"[:references]
     predicates = []
     for i, name in enumerate(names[1:], start=1):
         other = draw.choice(names[:i])
@@ -50,18 +51,25 @@ def random_tree(draw: random.Random, references: int) -> str:
     return f"SELECT {columns} FROM {windows} WHERE {' AND '.join(predicates)}"
 
 
-def random_batches(draw: random.Random, batches: int, *, most: int = 12) -> list[dict[str, pa.Table]]:
-    """Rows out of order, some late, some with NULL keys."""
+def random_batches(
+    draw: random.Random,
+    batches: int,
+    *,
+    most: int = 12,
+    streams: Sequence[Stream] = STREAMS,
+    keys: int = 5,
+) -> list[dict[str, pa.Table]]:
+    """Rows out of order, some late, some with NULL keys; each key has so many values."""
     return [
-        {s.name: _rows(draw, draw.choice((0, 3, most)), 10_000_000 + i * 1_000_000) for s in STREAMS}
+        {s.name: _rows(draw, draw.choice((0, 3, most)), 10_000_000 + i * 1_000_000, keys) for s in streams}
         for i in range(batches)
     ]
 
 
-def _rows(draw: random.Random, rows: int, begin_us: int) -> pa.Table:
+def _rows(draw: random.Random, rows: int, begin_us: int, keys: int) -> pa.Table:
     columns: dict[str, pa.Array] = {"id": pa.array([draw.randrange(50) for _ in range(rows)], pa.int64())}
     for key in KEYS:
-        values = [None if draw.random() < 0.05 else draw.randrange(5) for _ in range(rows)]
+        values = [None if draw.random() < 0.05 else draw.randrange(keys) for _ in range(rows)]
         columns[key] = pa.array(values, pa.int64())
     times = np.array([begin_us + draw.randrange(-4_000_000, 2_000_000) for _ in range(rows)], dtype=np.int64)
     columns["ts"] = pa.array(times).cast(pa.timestamp("us"))

@@ -15,8 +15,13 @@ BUDGET_MB = 64
 MOST_GROWN_MB = 300
 """Pieces on their way to files, held a few times; and what the C library keeps of freed memory."""
 WITHOUT_STATES = "[a b c, b a c, c a b]"
-PLANS = {"hot_keys": WITHOUT_STATES, "crossed_state": WITHOUT_STATES, "migrated": WITHOUT_STATES}
-ENDED = {"grouped"}
+PLANS = {
+    "hot_keys": WITHOUT_STATES,
+    "crossed_state": WITHOUT_STATES,
+    "migrated": WITHOUT_STATES,
+    "stations": "",
+}
+ENDED = {"grouped", "stations"}
 
 
 @pytest.mark.parametrize("load", LOADS)
@@ -32,6 +37,14 @@ def test_rows_that_the_budget_has_room_for_are_kept_with_a_fraction_of_their_mem
     """250 MB of intermediate rows; gathered, sorted and written at once they took three times that."""
     found = measured("hot_keys", rows=ROWS, work_memory_mb=512)
     assert found["plan"] == "((a b) c)"
+    assert found["grown_mb"] < 400
+
+
+def test_rows_that_travel_go_out_in_pieces() -> None:
+    """300 MB of joined rows between two stations; held until the hop ended they took 950 MiB."""
+    found = measured("stations", rows=ROWS, work_memory_mb=512)
+    assert not found["failures"]
+    assert found["results"]["large"] >= 3 * ROWS
     assert found["grown_mb"] < 400
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from anabranch.exchange.address import PARTITIONS
 from anabranch.operators.join.match import match
 from anabranch.operators.rows.row_set import RowSet, concat_rows, equal_or_unknown_false
 from anabranch.plan.inputs import HASH, TIME
@@ -29,6 +31,14 @@ def test_a_null_in_one_key_keeps_a_row_out_of_the_index() -> None:
     assert some.side(LEAF, ("k", "j")).hashes.shape == (1,)
     assert some.side(LEAF, ("k",)).hashes.shape == (2,)
     assert some.side(LEAF, ()).hashes.shape == (4,)
+
+
+@pytest.mark.parametrize("partitions", [[0], [1, 2], [0, 2], [], [0, 1, 2], [9]])
+def test_a_part_has_the_rows_of_its_partitions_however_they_lie(partitions: list[int]) -> None:
+    some = rows([p << 56 for p in (0, 1, 2, 1, 0, 2)], [1, 2, 3, 4, 5, 6], id=[0, 1, 2, 3, 4, 5])
+    mask = np.isin(np.arange(PARTITIONS), partitions)
+    assert some.part(mask).batch.to_pylist() == some.within(mask).batch.to_pylist()
+    assert not len(RowSet(some.batch.slice(0, 0)).part(mask))
 
 
 def test_null_and_the_value_that_stands_for_it_do_not_meet() -> None:

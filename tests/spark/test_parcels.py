@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from anabranch.engine.task.parcel import Content
 from anabranch.plan.state_id import StateId, StateKind
 from anabranch.spark.execute import _parcel
 
 
 def test_a_state_that_spark_has_carried_as_text_is_an_id_again() -> None:
     sent = StateId.of(StateKind.STREAM, "orders", "key")
-    parcel = _parcel(1, str(sent), b"")
+    parcel = _parcel({"slot": 1, "state": str(sent), "content": "rows", "payload": b""})
     assert type(parcel.state) is StateId
     assert parcel.state == sent
     assert not parcel.state.is_waiting
-
-
-def test_a_report_has_no_state() -> None:
-    assert _parcel(0, None, b"report").state is None
+    assert parcel.content is Content.ROWS

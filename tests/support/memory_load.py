@@ -46,6 +46,8 @@ class Load:
 
     query: str
     run: Callable[[LocalRun, int], None]
+    ordering: str = "plan"
+    """`eddy` is a join at stations of two sites, between which rows travel."""
 
 
 def _at_once(run: LocalRun, rows: int) -> None:
@@ -76,6 +78,7 @@ LOADS: Mapping[str, Load] = {
     "hot_keys": Load(f"{_IDS}, c.id AS c {_THREE} WHERE a.k = b.k AND b.k = c.k", _at_once),
     "crossed_state": Load(f"{_IDS} {_THREE} WHERE c.id < 0 AND a.id < c.id + b.id", _at_once),
     "grouped": Load(f"SELECT a.k, COUNT(*) AS n {_TWO} WHERE a.k = b.k GROUP BY a.k", _then_final),
+    "stations": Load(f"{_IDS}, c.id AS c {_THREE} WHERE a.k = b.k AND b.id = c.id", _at_once, "eddy"),
     "migrated": Load(f"{_IDS}, c.id AS c {_THREE} WHERE a.k = b.k AND b.k = c.k", _then_migrated),
 }
 
@@ -95,8 +98,15 @@ def run_load(load: Load, root: Path, *, rows: int, work_memory_mb: int) -> dict[
     known = {s.name: s for s in STREAMS}
     queries = [bind_query(name, text, known) for name, text in (("large", load.query), ("small", SMALL))]
     sinks = {query.name: ParquetSink(root / query.name) for query in queries}
+    sites = 2 if load.ordering == "eddy" else 1
     settings = Settings(
-        sites=1, slots=1, migration="off", rebalance="off", quota_pairs=1 << 40, work_memory_mb=work_memory_mb
+        sites=sites,
+        slots=sites,
+        ordering=load.ordering,
+        migration="off",
+        rebalance="off",
+        quota_pairs=1 << 40,
+        work_memory_mb=work_memory_mb,
     )
     run = LocalRun(root / "checkpoint", STREAMS, queries, sinks=sinks, settings=settings)
     run.batch({name: _rows(3, COLD, 0) for name in "abc"})  # kernels are compiled, libraries loaded

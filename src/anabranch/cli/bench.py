@@ -322,6 +322,7 @@ def group_filter(
             raise TooSlow("the group filter is slower than it should be:\n" + "\n".join(slow))
 
 
+@bench.command()
 def stations(
     rows: Annotated[int, typer.Option(help="Rows per stream and batch.", min=1000)] = 100_000,
     json_file: JsonFile = None,

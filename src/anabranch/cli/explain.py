@@ -58,8 +58,14 @@ def explain(
         settings = Settings().with_values(declared.settings)
         # One site per core is decided when Spark has started; this machine's cores are the best guess.
         number = sites or settings.resolved(_cores()).sites
-        stations = replace(settings, sites=number).uses_stations
-        catalog = reconcile(declared.streams, declared.queries, None, stations=stations)
+        chosen_settings = replace(settings, sites=number)
+        catalog = reconcile(
+            declared.streams,
+            declared.queries,
+            None,
+            stations=chosen_settings.uses_stations,
+            eddies=chosen_settings.uses_eddies,
+        )
         told = []
         for name in chosen:
             if name in unbound:

@@ -86,6 +86,7 @@ class LocalRun:
                     running,
                     manifest,
                     stations=settings.uses_stations,
+                    eddies=settings.uses_eddies,
                     submitted=submitted,
                     sharing=settings.sharing,
                 ),
@@ -201,6 +202,6 @@ def run_hops(
             for slot in range(task.slots)
             for parcel in later(task, hop, slot, [p for p in parcels if p.slot == slot])
         ]
-    left, reports = opened(parcels)
+    left = opened(parcels)
     assert not left, "rows that leave the last hop have nowhere to go"
-    return reports
+    return left.reports

@@ -130,6 +130,11 @@ class Settings:
         """Whether joins without a key that all their streams share run at stations on all sites."""
         return self.ordering == "eddy" or (self.ordering == "auto" and self.sites > 1)
 
+    @property
+    def uses_eddies(self) -> bool:
+        """Whether joins of three streams and more on one key do."""
+        return self.ordering == "eddy"
+
     def with_values(self, values: Iterable[tuple[str, str]]) -> Settings:
         """These settings with others read from text.
 

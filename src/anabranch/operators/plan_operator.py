@@ -25,7 +25,7 @@ from anabranch.operators.join.sources.ending_chains import EndingChains
 from anabranch.operators.join.sources.ending_rows import EndingRows
 from anabranch.operators.join.sources.row_source import RowSource, SiteRows
 from anabranch.operators.join.sources.tree_rows import TreeRows
-from anabranch.operators.join.station_join import Choose, StationJoin
+from anabranch.operators.join.station_join import Choose, Send, StationJoin
 from anabranch.operators.join.window_join import WindowJoin
 from anabranch.operators.operator import Operator
 from anabranch.operators.passing_rows import PassingRows
@@ -71,7 +71,11 @@ class StepInput:
     share
         Where groups are spread: which of their rows are answered here.
     arrived
-        In a later hop: rows that have arrived at stations, by state.
+        Joined rows that have arrived at stations, by state.
+    is_first
+        Whether new rows of streams arrive there, too.
+    send
+        Where rows go on from stations.
     """
 
     rows: SiteRows
@@ -83,8 +87,10 @@ class StepInput:
     emission: Emission | None = None
     role: Role = Role.RUNS
     origins: Mapping[int, RowSet] = field(default_factory=dict)
-    arrived: Mapping[StateId, RowSet] | None = None
     share: AnsweredShare = EVERYTHING
+    arrived: Mapping[StateId, Sequence[RowSet]] = field(default_factory=dict)
+    is_first: bool = True
+    send: Send | None = None
 
 
 Grouping = WindowAggregate | WindowDistinct | AlignedWindows | SessionWindows
@@ -139,10 +145,11 @@ def _join(plan: LocalPlan, given: StepInput) -> Operator:
 
 
 def _stations(plan: LocalPlan, given: StepInput) -> Operator:
-    arrived, new = given.arrived, given.rows.arrived
-    if arrived is None:
+    arrived, new = dict(given.arrived), given.rows.arrived
+    if given.is_first:
         leaves = (node for node in plan.nodes() if isinstance(node, LeafNode))
-        arrived = {node.state: new[node.input] for node in leaves if node.input in new}
+        arrived |= {node.state: [new[node.input]] for node in leaves if node.input in new}
+    assert given.send is not None
     return StationJoin(
         plan,
         arrived=arrived,
@@ -151,6 +158,7 @@ def _stations(plan: LocalPlan, given: StepInput) -> Operator:
         quota=given.quota,
         memory=given.memory,
         choose=given.choose,
+        send=given.send,
     )
 
 

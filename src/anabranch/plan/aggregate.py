@@ -159,5 +159,5 @@ def _is_proved(routed: RoutedQuery, grouping: Grouping) -> bool:
         return True
     if routed.regrouped:
         return False
-    types = [routed.query.classes[c].type for c in routed.routing]
+    types = [routed.query.classes[c].type for c in routed.placed_by]
     return types == [k.hashed.type for k in grouping.keys]

@@ -63,7 +63,8 @@ def _routing(routed: RoutedQuery, sites: int) -> str:
         keys = " and ".join(f"key {c}" for c in routed.routing)
         return f"hash of {keys}, partitioned over {sites} sites"
     if routed.tree is not None:
-        hops = len(routed.tree.edges)
+        if (hops := routed.tree.hops) == 1:
+            return f"stations of one key over {sites} sites: joined rows need not travel"
         return f"stations, each by its own key over {sites} sites; joined rows travel: {hops} hops"
     if routed.is_aligned:
         why = "no key is shared by all streams" if routed.query.classes else "there is no equality"

@@ -77,13 +77,19 @@ class Fragments:
         streams = sorted(ref.stream for ref in self.query.refs if ref.alias in inside)
         return StateId.of(StateKind.JOIN, ".".join(streams), self._content(inside))
 
-    def station_state(self, edge: Edge, aliases: Iterable[str], *, since: int) -> StateId:
-        """The state that keeps rows of a fragment at a station of the query."""
+    def station_state(self, edge: Edge, aliases: Iterable[str], *, since: int, laid: int = 0) -> StateId:
+        """The state that keeps rows of a fragment at a station of the query.
+
+        Parameters
+        ----------
+        laid
+            The step from which on it has stations, if it had none before.
+        """
         inside = frozenset(aliases)
         streams = ".".join(sorted(ref.stream for ref in self.query.refs if ref.alias in inside))
         # Which rows come this way depends on all stations of the query: it is the query's own.
         content = self.query.name, since, edge.left, edge.right, sorted(inside)
-        return StateId.of(StateKind.STATION, streams, content)
+        return StateId.of(StateKind.STATION, streams, (content, laid) if laid else content)
 
     def carried(self, column: str, inside: Collection[str]) -> Carried:
         """A logical column (`plan.nodes`) of the rows of a fragment."""
@@ -151,7 +157,9 @@ def _hashes(query: Query, inputs: Mapping[str, Input]) -> dict[str, dict[str, st
 
 def with_shared_states(layout: Layout) -> Layout:
     """A layout that knows which intermediate states its queries have in common."""
-    joins = [r for r in layout.queries if r.routing and len(r.query.refs) >= FEWEST_REFERENCES]
+    joins = [
+        r for r in layout.queries if r.routing and r.tree is None and len(r.query.refs) >= FEWEST_REFERENCES
+    ]
     fragments = [Fragments.of(routed, layout.inputs) for routed in joins]
     times = Counter(name for mine in fragments for name in mine.ids.values())
     readers: dict[StateId, list[Reader]] = {}

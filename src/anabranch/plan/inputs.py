@@ -87,18 +87,29 @@ class RoutedQuery:
     """Of a join without a key that all streams share: its stations."""
     at_edges: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """With stations: input id by reference and edge."""
+    laid: int = 0
+    """The batch from which on it is laid out so, if it was laid out otherwise before."""
 
     @property
     def is_aligned(self) -> bool:
         """Whether rows go by their times: no key brings together the rows of a result."""
         refs = self.query.refs
         bounded = all(ref.window_us < UNBOUNDED_US for ref in refs)
-        return len(refs) > 1 and not self.routing and self.tree is None and bounded
+        # Rows that were at stations before are all in one place.
+        return len(refs) > 1 and not self.routing and self.tree is None and bounded and not self.laid
 
     @property
     def is_hashed(self) -> bool:
         """Whether it is a join that is partitioned by keys that all streams share."""
         return len(self.query.refs) > 1 and bool(self.routing)
+
+    @property
+    def placed_by(self) -> tuple[int, ...]:
+        """Key classes by which its results have their partition, where these are the same for all of them."""
+        if self.tree is None:
+            return self.routing
+        classes = {edge.key_class for edge in self.tree.edges}
+        return tuple(classes) if len(classes) == 1 else ()
 
     def input_of(self, alias: str) -> int:
         return self.inputs[self.graph.aliases.index(alias)]
@@ -130,7 +141,10 @@ def is_wide(key_type: str) -> bool:
 
 
 def layout_of(
-    queries: Iterable[Query], since: Mapping[str, int], stations: Mapping[str, bool] | None = None
+    queries: Iterable[Query],
+    since: Mapping[str, int],
+    stations: Mapping[str, bool] | None = None,
+    laid: Mapping[str, int] | None = None,
 ) -> Layout:
     """Lay out the queries of a session.
 
@@ -141,30 +155,43 @@ def layout_of(
     since
         The batch from which each query counts, by name; 0 when missing.
     stations
-        By name, whether a join without a key that all streams share runs at stations; if missing, it does.
+        By name, whether a join runs at stations; if missing, it does where no key is shared by all streams.
+    laid
+        By name, the batch from which on a query is laid out so, if it was laid out otherwise before.
     """
     inputs: dict[StateId, Input] = {}
     routed = []
     for query in queries:
         graph = JoinGraph.of(query)
         routing, regrouped = _routing(query, graph)
-        spread = not routing and len(query.refs) > 1 and (stations or {}).get(query.name, True)
-        tree = JoinTree.of(graph, partial(_edge_cost, query)) if spread else None
-        began = since.get(query.name, 0)
+        tree = tree_of(query, graph) if (stations or {}).get(query.name, not routing) else None
+        routing = () if tree is not None else routing
+        began, anew = since.get(query.name, 0), (laid or {}).get(query.name, 0)
         at_edges: dict[tuple[str, int], int] = {}
         ids = []
         for ref in query.refs:
             if tree is None:
-                wanted = [_input_for(query, ref, routing, began)]
+                wanted = [_input_for(query, ref, routing, began, anew)]
             else:
-                wanted = _station_inputs(query, ref, tree, began)
+                wanted = _station_inputs(query, ref, tree, began, anew)
             found = [_added(inputs, source) for source in wanted]
             ids.append(found[0])
             if tree is not None:
                 edges = (edge.number for edge in tree.edges_of(ref.alias))
                 at_edges |= {(ref.alias, edge): number for edge, number in zip(edges, found, strict=True)}
-        routed.append(RoutedQuery(query, graph, began, tuple(ids), routing, regrouped, tree, at_edges))
+        routed.append(RoutedQuery(query, graph, began, tuple(ids), routing, regrouped, tree, at_edges, anew))
     return Layout(tuple(inputs.values()), tuple(routed))
+
+
+def tree_of(query: Query, graph: JoinGraph) -> JoinTree | None:
+    """The tree of a query's stations; None where equalities do not connect all its references.
+
+    Where all share a key, there has to be a choice, and one key by which rows are addressed either way.
+    """
+    routing, _ = _routing(query, graph)
+    if len(query.refs) < (3 if routing else 2) or len(routing) > 1:
+        return None
+    return JoinTree.of(graph, partial(_edge_cost, query), only=routing)
 
 
 def _edge_cost(query: Query, left: str, right: str, key_class: int) -> tuple[float, ...]:
@@ -192,7 +219,12 @@ def _routing(query: Query, graph: JoinGraph) -> tuple[tuple[int, ...], bool]:
     return (fixed, False) if fixed else (shared, True)
 
 
-def _input_for(query: Query, ref: Ref, routing: tuple[int, ...], since: int) -> Input:
+def _laid_out(query: Query, ref: Ref, laid: int) -> str:
+    """What keeps the states of a query apart from others, and from its own before it was laid out anew."""
+    return f" {query.name} {ref.alias} laid out in {laid}" if laid else ""
+
+
+def _input_for(query: Query, ref: Ref, routing: tuple[int, ...], since: int, laid: int) -> Input:
     key_of = _keys_of(query, ref)
     grouping = query.grouping if len(query.refs) == 1 else None
     if grouping is not None:
@@ -207,6 +239,7 @@ def _input_for(query: Query, ref: Ref, routing: tuple[int, ...], since: int) -> 
     identity = repr((ref.filter, [field_column(f) for f in route.keys], route.pin, since))
     if route.pin is not None and len(query.refs) > 1:
         identity += f" {ref.alias}"  # each reference of a join goes its own ways
+    identity += _laid_out(query, ref, laid)
     sequenced = grouping is not None and grouping.rows is not None
     if grouping is not None:
         identity += f" grouped, {sequenced=}"
@@ -223,7 +256,7 @@ def _input_for(query: Query, ref: Ref, routing: tuple[int, ...], since: int) -> 
     )
 
 
-def _station_inputs(query: Query, ref: Ref, tree: JoinTree, since: int) -> list[Input]:
+def _station_inputs(query: Query, ref: Ref, tree: JoinTree, since: int, laid: int) -> list[Input]:
     """An input for every station at which rows of a reference may arrive first.
 
     All of them travel alike, so that a row is redirected by its tag and address alone.
@@ -233,7 +266,9 @@ def _station_inputs(query: Query, ref: Ref, tree: JoinTree, since: int) -> list[
     keys = tuple(dict.fromkeys(key_of.values()))
     wide = tuple(f for f in keys if is_wide(f.type))
     described = (ref.filter, [field_column(f) for f in (*routes, *keys)], since, "stations")
-    states = [StateId.of(StateKind.STREAM, ref.stream, (described, i)) for i in range(len(routes))]
+    content = [(described, i) for i in range(len(routes))]
+    apart = _laid_out(query, ref, laid)
+    states = [StateId.of(StateKind.STREAM, ref.stream, (c, apart) if apart else c) for c in content]
     return [
         Input(
             id=-1,

@@ -32,6 +32,11 @@ class Edge:
     left: str
     right: str
 
+    @property
+    def key(self) -> str:
+        """Logical column by which rows are addressed to its station."""
+        return f"k{self.key_class}"
+
     def __str__(self) -> str:
         return f"{self.left}–{self.right}"
 
@@ -44,8 +49,16 @@ class JoinTree:
     edges: tuple[Edge, ...]
 
     @classmethod
-    def of(cls, graph: JoinGraph, cost: EdgeCost | None = None) -> JoinTree | None:
-        """The cheapest spanning tree, or None where equalities do not connect all references."""
+    def of(
+        cls, graph: JoinGraph, cost: EdgeCost | None = None, *, only: tuple[int, ...] = ()
+    ) -> JoinTree | None:
+        """The cheapest spanning tree, or None where equalities do not connect all references.
+
+        Parameters
+        ----------
+        only
+            Key classes of its edges; any, if there are none.
+        """
         part = {alias: alias for alias in graph.aliases}
 
         def root(alias: str) -> str:
@@ -57,6 +70,7 @@ class JoinTree:
             (left, right, key_class)
             for left, right in combinations(graph.aliases, 2)
             for key_class in graph.shared_classes((left,), (right,))
+            if not only or key_class in only
         ]
         if cost is not None:
             found.sort(key=lambda edge: cost(*edge))
@@ -69,6 +83,16 @@ class JoinTree:
         taken.sort(key=lambda edge: (place[edge[0]], place[edge[1]]))
         edges = tuple(Edge(i, key_class, left, right) for i, (left, right, key_class) in enumerate(taken))
         return cls(graph.aliases, edges) if len(edges) == len(graph.aliases) - 1 else None
+
+    @property
+    def hops(self) -> int:
+        """How often rows may travel, the first time included: between stations of one key they need not."""
+        groups = {edge.number: {edge.number} for edge in self.edges}
+        for one, other in combinations(self.edges, 2):
+            if one.key_class == other.key_class and {one.left, one.right} & {other.left, other.right}:
+                merged = groups[one.number] | groups[other.number]
+                groups |= dict.fromkeys(merged, merged)
+        return len({frozenset(group) for group in groups.values()})
 
     def edges_of(self, alias: str) -> tuple[Edge, ...]:
         """Edges at a reference."""

@@ -189,6 +189,8 @@ class StationsNode:
     """By references of a joined row: what it may become at a further station."""
     alternatives: Mapping[str, tuple[LeafNode, ...]]
     """By reference: its rows at each station where they may arrive first."""
+    hops: int
+    """How often rows may travel, the first time included."""
     has_tracks: ClassVar[bool] = False
 
     def choices(self) -> Iterator[tuple[StoredNode, ...]]:

@@ -12,7 +12,7 @@ from anabranch.plan.fragments import Fragments
 from anabranch.plan.inputs import HASH, Layout, RoutedQuery
 from anabranch.plan.join_tree import Edge
 from anabranch.plan.nodes import JoinNode, LeafNode, Station, StationRows, StationsNode, StoredNode
-from anabranch.plan.state_id import KEEPS_NOTHING
+from anabranch.plan.state_id import KEEPS_NOTHING, StateId
 
 
 def compile_stations(layout: Layout, routed: RoutedQuery) -> StationsNode:
@@ -30,7 +30,7 @@ def compile_stations(layout: Layout, routed: RoutedQuery) -> StationsNode:
             onward[aliases] = tuple(node for node in options if isinstance(node, StationRows))
         else:
             leaves[aliases[0]] = tuple(node for node in options if isinstance(node, LeafNode))
-    return StationsNode(tree.aliases, stations, onward, leaves)
+    return StationsNode(tree.aliases, stations, onward, leaves, tree.hops)
 
 
 def _station(layout: Layout, routed: RoutedQuery, fragments: Fragments, edge: Edge) -> Station:
@@ -53,11 +53,27 @@ def _rows(
     return StationRows(
         aliases=aliases,
         edge=edge.number,
-        key=f"k{edge.key_class}",
-        state=fragments.station_state(edge, aliases, since=routed.since),
+        key=edge.key,
+        state=fragments.station_state(edge, aliases, since=routed.since, laid=routed.laid),
         columns=columns,
-        names=fragments.names(columns, aliases) | {f"k{edge.key_class}": HASH},
+        names=fragments.names(columns, aliases) | {edge.key: HASH},
     )
+
+
+def travelling_states(layout: Layout) -> dict[StateId, frozenset[str]]:
+    """States of joined rows at stations, each with the streams that its rows are of."""
+    found = {}
+    for routed in layout.queries:
+        if (tree := routed.tree) is None:
+            continue
+        fragments = Fragments.of(routed, layout.inputs)
+        streams = {ref.alias: ref.stream for ref in routed.query.refs}
+        for edge in tree.edges:
+            for aliases in (*tree.rows_at(edge, edge.left), *tree.rows_at(edge, edge.right)):
+                if len(aliases) > 1:
+                    state = fragments.station_state(edge, aliases, since=routed.since, laid=routed.laid)
+                    found[state] = frozenset(streams[alias] for alias in aliases)
+    return found
 
 
 def _join(

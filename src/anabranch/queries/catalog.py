@@ -11,6 +11,7 @@ from anabranch.errors import StateError
 from anabranch.operators.group.final_rows import Emission
 from anabranch.plan.explain import explain
 from anabranch.plan.fragments import with_shared_states
+from anabranch.plan.graph import JoinGraph
 from anabranch.plan.inputs import Layout, RoutedQuery, layout_of
 from anabranch.plan.local_plan import LocalPlan, compile_plan
 from anabranch.plan.logical import (
@@ -45,6 +46,8 @@ class Catalog:
     """Whether Spark tells the sources apart by name; else by position."""
     stations: bool = True
     """Whether new joins without a key that all streams share run at stations."""
+    eddies: bool = False
+    """Whether new joins on one key of three streams and more do."""
     sharing: str = "off"
     """Whether queries that come form groups, and of which kind."""
     groups: Groups = field(default_factory=dict)
@@ -195,11 +198,11 @@ class Catalog:
     def to_json(self) -> dict[str, Any]:
         """Make `content`."""
         plans = {plan.query.name: str(plan.plan) for plan in self.plans}
-        at_stations = {r.query.name for r in self.layout.queries if r.tree is not None}
+        routed = {r.query.name: r for r in self.layout.queries}
         return {
             "streams": {s.name: _stream_json(s) for s in self.streams},
             "queries": {
-                query.name: self.entry_of(query, plans.get(query.name), stations=running.name in at_stations)
+                query.name: self.entry_of(query, plans.get(query.name), routed.get(running.name))
                 for running in self.queries
                 for query in {q.name: q for q in (running, *running.answered)}.values()
                 if query.name in self.state_of
@@ -207,7 +210,9 @@ class Catalog:
             **self._rest_of_content(),
         }
 
-    def entry_of(self, query: Query, plan: str | None = None, *, stations: bool = False) -> dict[str, Any]:
+    def entry_of(
+        self, query: Query, plan: str | None = None, routed: RoutedQuery | None = None
+    ) -> dict[str, Any]:
         """What `content` has of a query."""
         state = self.state_of[query.name]
         return {
@@ -216,7 +221,8 @@ class Catalog:
             "plan": plan,
             "text": query.text,
             "fields": fields_kept(query),
-            "stations": stations,
+            "stations": routed is not None and routed.tree is not None,
+            **({"laid": routed.laid} if routed is not None and routed.laid else {}),
             "sink": _sink_json(query.sink),
             **({} if query.place is None else {"place": query.place}),
             **({"submitted": True} if query.name in self.submitted else {}),
@@ -243,6 +249,7 @@ def reconcile(
     *,
     sources_by_name: bool = False,
     stations: bool = True,
+    eddies: bool = False,
     submitted: Iterable[str] = (),
     sharing: str = "off",
     standing: Mapping[str, Query] | None = None,
@@ -257,7 +264,9 @@ def reconcile(
     ----------
     stations
         Whether new joins without a key that all streams share run at stations; those that the checkpoint
-        knows go on as they began, for their state is laid out so.
+        knows go on as they did, for their state is laid out so.
+    eddies
+        Whether new joins of three streams and more on one key do.
     submitted
         Queries that came while a session ran.
     sharing
@@ -288,14 +297,16 @@ def reconcile(
             continue
         _check_query(query, before, remembered["queries"][query.name])
         states.append(before)
-    as_began = {
-        name: bool(query.get("stations"))
-        for name, query in remembered.get("queries", {}).items()
-        if name in known
+    as_before = {n: q for n, q in remembered.get("queries", {}).items() if n in known}
+    at_stations = {
+        query.name: bool(as_before[query.name].get("stations"))
+        if query.name in as_before
+        else (eddies if JoinGraph.of(query).routing_classes() else stations)
+        for query in running
     }
-    at_stations = {query.name: as_began.get(query.name, stations) for query in running}
+    laid = {name: int(query.get("laid", 0)) for name, query in as_before.items()}
     began = {state.name: state.since for state in states}
-    layout = with_shared_states(layout_of(running, began, at_stations))
+    layout = with_shared_states(layout_of(running, began, at_stations, laid))
     plans = tuple(
         compile_plan(layout, routed, _default_plan(routed, remembered["queries"] if name in known else {}))
         for routed in layout.queries
@@ -309,6 +320,7 @@ def reconcile(
         plans,
         sources_by_name,
         stations,
+        eddies,
         sharing,
         groups,
         forgotten=frozenset(remembered.get("dropped", ())),

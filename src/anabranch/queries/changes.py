@@ -94,6 +94,7 @@ def _laid_out_anew(turned: Turned, manifest: Manifest) -> Catalog:
         known,
         sources_by_name=catalog.sources_by_name,
         stations=catalog.stations,
+        eddies=catalog.eddies,
         submitted=(catalog.submitted | came) & queries.keys(),
         sharing=catalog.sharing,
         standing={q.name: q for q in catalog.queries if q.split is not None},

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
@@ -13,7 +14,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.task.hop_run import run_hop
-from anabranch.engine.task.parcel import SCHEMA, Parcel, opened
+from anabranch.engine.task.parcel import SCHEMA, Content, Parcel, opened
 from anabranch.engine.task.slot_task import SlotTask, run_first_hop
 from anabranch.engine.task.worker_process import give_back_surplus, keep_memory, spare_modules
 from anabranch.plan.inputs import SEQUENCE
@@ -28,6 +29,7 @@ _PARCELS = StructType(
     [
         StructField("slot", IntegerType()),
         StructField("state", StringType()),
+        StructField("content", StringType()),
         StructField("payload", BinaryType()),
     ]
 )
@@ -48,10 +50,15 @@ def execute_on_spark(rows: DataFrame, task: SlotTask) -> Sequence[SlotReport]:
         parcels = parcels.repartitionById(task.slots, F.col("slot")).mapInArrow(
             _later_hop(task, hop), _PARCELS
         )
-    collected = [_parcel(row.slot, row.state, bytes(row.payload)) for row in _collected(parcels)]
-    left, reports = opened(collected)
+    collected = [_parcel(row.asDict()) for row in _collected(parcels)]
+    left = opened(collected)
     assert not left, "rows that leave the last hop have nowhere to go"
-    return reports
+    return left.reports
+
+
+def _parcel(row: Mapping[str, Any]) -> Parcel:
+    """A parcel as it was sent: Spark knows of text, not of ids of states."""
+    return Parcel(row["slot"], StateId(row["state"]), Content(row["content"]), bytes(row["payload"]))
 
 
 def _collected(parcels: DataFrame) -> list[Row]:
@@ -82,18 +89,13 @@ def first_hop(task: SlotTask) -> _Function:
 def _later_hop(task: SlotTask, hop: int) -> _Function:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         def work(slot: int, attempt: str) -> Iterator[Parcel]:
-            arrived = [_parcel(**row) for batch in batches for row in batch.to_pylist()]
+            arrived = [_parcel(row) for batch in batches for row in batch.to_pylist()]
             assert all(parcel.slot == slot for parcel in arrived), "a slot received rows of another slot"
             return run_hop(task, hop, slot, arrived, attempt=attempt)
 
         yield from _in_task(work)
 
     return run
-
-
-def _parcel(slot: int, state: str | None, payload: bytes) -> Parcel:
-    """A parcel as it was sent: Spark knows of text, not of ids of states."""
-    return Parcel(slot, None if state is None else StateId(state), payload)
 
 
 def _in_task(work: Callable[[int, str], Iterator[Parcel]]) -> Iterator[pa.RecordBatch]:
@@ -103,7 +105,7 @@ def _in_task(work: Callable[[int, str], Iterator[Parcel]]) -> Iterator[pa.Record
     assert context is not None
     attempt = f"{context.stageId()}.{context.attemptNumber()}.{context.taskAttemptId()}"
     for parcel in work(context.partitionId(), attempt):
-        columns = ([parcel.slot], [parcel.state], [parcel.payload])
+        columns = ([parcel.slot], [parcel.state], [parcel.content], [parcel.payload])
         yield pa.record_batch(
             [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
         )

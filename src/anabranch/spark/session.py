@@ -294,6 +294,7 @@ class Session:
                     manifest,
                     sources_by_name=by_name,
                     stations=settings.uses_stations,
+                    eddies=settings.uses_eddies,
                     submitted=submitted,
                     sharing=settings.sharing,
                 )
@@ -427,6 +428,7 @@ class Session:
             tuple(self._queries.values()),
             manifest,
             stations=self.settings().uses_stations,
+            eddies=self.settings().uses_eddies,
             sharing=self.settings().sharing,
         )
         chosen, sites = names if name is None else [name], self.settings().sites

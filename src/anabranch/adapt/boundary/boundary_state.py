@@ -10,6 +10,7 @@ from anabranch.adapt.balance.controller import Controller
 from anabranch.adapt.balance.controller_settings import ControllerSettings
 from anabranch.adapt.balance.hybrid_policy import HybridPolicy
 from anabranch.adapt.eddy.eddy_state import EddyState
+from anabranch.adapt.eddy.layout_choice import LayoutVotes
 from anabranch.adapt.events import Event
 from anabranch.adapt.measures.rolling import Memory
 from anabranch.adapt.memory.memory_state import MemoryState
@@ -47,6 +48,7 @@ class BoundaryState:
     eddy: EddyState = field(default_factory=EddyState)
     routing: RoutingState = field(default_factory=RoutingState)
     hot: HotKeys = field(default_factory=HotKeys)
+    layouts: LayoutVotes = field(default_factory=LayoutVotes)
     events: tuple[Mapping[str, Any], ...] = ()
 
     def with_events(self, events: Iterable[Event]) -> BoundaryState:
@@ -64,6 +66,7 @@ class BoundaryState:
             "eddy": self.eddy.to_json(),
             "routing": self.routing.to_json(),
             "hot": self.hot.to_json(),
+            "layouts": self.layouts.to_json(),
         }
 
     @classmethod
@@ -76,5 +79,6 @@ class BoundaryState:
             EddyState.from_json(data.get("eddy", {})),
             RoutingState.from_json(data.get("routing", {}), joins),
             HotKeys.from_json(data.get("hot", {}), joins),
+            LayoutVotes.from_json(data.get("layouts", {})),
             tuple(data.get("events", ())),
         )

@@ -95,6 +95,13 @@ def choose(state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Cho
     )
     routing, routed = choose_routing(state.routing, observed, after)
     hot, cooled, spread = choose_hot_keys(state.hot, observed, after)
+    layouts, orderings = state.layouts.after(
+        observed.either_way,
+        observed.sites,
+        sites=before.sites,
+        slots=observed.slots,
+        overhead_s=observed.overhead_s,
+    )
     events = (*moves, *spilled, *put_off, *reasons, *eddy.events, *routed, *spread)
     choice = Choice(
         after,
@@ -105,9 +112,17 @@ def choose(state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Cho
         router=eddy.router,
         eddies=eddy.told,
         cooled=cooled,
+        orderings=orderings,
     )
     state = replace(
-        state, controller=controller, memory=memory, plans=plans, eddy=eddy.state, routing=routing, hot=hot
+        state,
+        controller=controller,
+        memory=memory,
+        plans=plans,
+        eddy=eddy.state,
+        routing=routing,
+        hot=hot,
+        layouts=layouts,
     )
     return state, choice
 

@@ -35,6 +35,8 @@ class Choice:
     """What is told of it."""
     cooled: Mapping[str, PartitionSet] = field(default_factory=dict)
     """By query, partitions with keys that are not spread any more."""
+    orderings: Mapping[str, bool] = field(default_factory=dict)
+    """By query that may run either way, whether it is to run at stations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +56,5 @@ class Decisions:
     """Which stations rows take in the next step."""
     eddies: tuple[Mapping[str, Any], ...] = ()
     """What is told of it: tickets, shares of rows, what decided."""
+    orderings: Mapping[str, bool] = field(default_factory=dict)
+    """By query that may run either way, whether it is to run at stations."""

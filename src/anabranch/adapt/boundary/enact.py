@@ -36,7 +36,15 @@ def enact(choice: Choice, observed: Observed) -> Decisions:
     # The policy will propose again what it still wants.
     asked = tuple(change for change in postponed if change in observed.requests)
     return Decisions(
-        after, tracks, choice.admission, renames, asked, events, router=choice.router, eddies=choice.eddies
+        after,
+        tracks,
+        choice.admission,
+        renames,
+        asked,
+        events,
+        router=choice.router,
+        eddies=choice.eddies,
+        orderings=choice.orderings,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from anabranch.adapt.eddy.choice import StationChoice
+from anabranch.adapt.eddy.layout_choice import EitherWay
 from anabranch.adapt.measures.site_report import SiteReport
 from anabranch.adapt.measures.statistics import Ints
 from anabranch.adapt.memory.site_budgets import Capacity
@@ -98,8 +99,12 @@ class Observed:
         Event time that passed in the step.
     overhead_s
         Seconds of the step in which no site worked.
+    slots
+        Of the step.
     choices
         Where rows choose among stations.
+    either_way
+        Joins that can run at stations and as trees.
     clocks
         By stream, how far it has come.
     heavy
@@ -122,7 +127,9 @@ class Observed:
     requests: tuple[Migration, ...] = ()
     elapsed_s: float = 0.0
     overhead_s: float = 0.0
+    slots: int = 1
     choices: tuple[StationChoice, ...] = ()
+    either_way: tuple[EitherWay, ...] = ()
     clocks: Mapping[str, StreamClock] = field(default_factory=dict)
     heavy: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     ended: frozenset[str] = frozenset()

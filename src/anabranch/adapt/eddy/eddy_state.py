@@ -63,8 +63,9 @@ class EddyState:
         for choice in choices:
             stations = self._stations(choice, at)
             outcome = draw(stations)
-            if not any(self.accounts[s].surprised for s in choice.states if s in self.accounts):
-                outcome = outcome.in_turn(batch)
+            known = [self.accounts[s] for s in choice.states if s in self.accounts]
+            if not any(account.surprised for account in known):
+                outcome = outcome.in_turn(batch, rows=sum(account.rows for account in known))
             ways[choice.states] = _ways(outcome, stations)
             told.append(self._told(choice, outcome, stations))
             favourite, key = told[-1]["favourite"], " ".join((choice.query, *choice.aliases))

@@ -29,6 +29,8 @@ MAKING = 0.5
 """What making a joined row costs, where taking in, keeping and probing a row costs 1."""
 LOOK_EVERY = 8
 """Batches between two lotteries while things are as expected."""
+ENOUGH_ROWS = 256.0
+"""Rows of one lottery from which a station is known well enough while things are as expected."""
 SAMPLE = 512
 """Rows that are imagined to weigh what the lottery costs."""
 
@@ -96,15 +98,22 @@ class Draw:
     by: DecidedBy
     regret: float = 0.0
 
-    def in_turn(self, batch: int) -> Draw:
+    def in_turn(self, batch: int, *, rows: float) -> Draw:
         """The same where nothing unexpected happens: the lottery is held now and then, for more rows at once.
 
         A station that gets few rows costs as much as its blocks and joins do, in every batch that has any.
+        What it gets stays there for a window, and is met by whatever comes: no more than is needed.
+
+        Parameters
+        ----------
+        rows
+            That choose in a batch.
         """
         if self.by is DecidedBy.NOTHING:
             return self
         now = LOOK_EVERY if batch % LOOK_EVERY == 0 else 0
-        return replace(self, drawn=tuple(min(now * part, MOST_DRAWN) for part in self.drawn))
+        most = min(MOST_DRAWN, max(LEAST_DRAWN, ENOUGH_ROWS / max(rows, 1.0)))
+        return replace(self, drawn=tuple(min(now * part, most) for part in self.drawn))
 
 
 def draw(stations: Sequence[Station | None]) -> Draw:

@@ -146,3 +146,5 @@ class SiteReport:
     """Of `busy_s`, what joins took whose rows a router spreads, by query."""
     diffusion: dict[str, DiffusionReport] = field(default_factory=dict)
     """By query with coordinated routing."""
+    at_stations_s: dict[str, float] = field(default_factory=dict)
+    """Of `busy_s`, what joins at stations took, by query."""

@@ -25,6 +25,7 @@ from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import EVERY, NOTHING, PartitionSet, union
 from anabranch.plan.cost.migration_cost import Strategy
+from anabranch.plan.readdressing import Readdressing
 from anabranch.plan.tree import inner_states, parse_plan
 
 
@@ -93,6 +94,8 @@ class Tracks:
         What moving state has left to do.
     transfers
         What is left to copy, where sites share nothing.
+    relaid
+        Rows of joins that are laid out otherwise from the next step on, which gives them new addresses.
     """
 
     plans: Mapping[str, tuple[str, ...]]
@@ -100,6 +103,7 @@ class Tracks:
     ending: tuple[Track, ...] = ()
     rebuilds: tuple[Rebuild, ...] = ()
     transfers: tuple[Transfer, ...] = ()
+    relaid: tuple[Readdressing, ...] = ()
 
     def newest(self, query: str, site: int, owned: PartitionSet) -> list[Track]:
         """The tracks without an end on partitions that a site owns."""
@@ -218,7 +222,8 @@ class Tracks:
 
     def rebuilt(self) -> Tracks:
         """These tracks after a batch, in which what was lacking was computed and copied."""
-        return replace(self, rebuilds=(), transfers=()) if self.rebuilds or self.transfers else self
+        pending = self.rebuilds or self.transfers or self.relaid
+        return replace(self, rebuilds=(), transfers=(), relaid=()) if pending else self
 
     def without_ended(self, over: Callable[[Track], bool]) -> tuple[Tracks, tuple[Track, ...]]:
         """These tracks without those that are over, and those."""
@@ -238,6 +243,7 @@ class Tracks:
             tuple(t for t in self.ending if t.query in defaults),
             tuple(r for r in self.rebuilds if r.query in defaults),
             self.transfers,
+            self.relaid,
         )
 
     def beside(self, defaults: Mapping[str, str]) -> Tracks:
@@ -254,6 +260,7 @@ class Tracks:
             ],
             "rebuilds": [[r.query, r.since, r.partitions.to_hex(), sorted(r.states)] for r in self.rebuilds],
             "transfers": [[t.source, t.target, t.partitions.to_hex()] for t in self.transfers],
+            "relaid": [rows.to_json() for rows in self.relaid],
         }
 
     @classmethod
@@ -265,6 +272,7 @@ class Tracks:
             tuple(Track(q, p, s, parse(m), b, e) for q, p, s, m, b, e in value.get("ending", ())),
             tuple(Rebuild(q, b, parse(m), frozenset(s)) for q, b, m, s in value.get("rebuilds", ())),
             tuple(Transfer(s, t, parse(m)) for s, t, m in value.get("transfers", ())),
+            tuple(map(Readdressing.from_json, value.get("relaid", ()))),
         )
 
     def _succeed(

@@ -9,6 +9,7 @@ import numpy as np
 
 from anabranch.adapt.boundary.observed import BoundarySettings, Observed, StreamClock
 from anabranch.adapt.eddy.choice import StationChoice
+from anabranch.adapt.eddy.layout_choice import EitherWay
 from anabranch.adapt.measures.statistics import Ints
 from anabranch.adapt.plans.joins import Joins
 from anabranch.adapt.tracks.tracks import Migration, Track, Tracks
@@ -22,6 +23,7 @@ from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import PartitionSet
 from anabranch.exchange.station_router import States
+from anabranch.plan.inputs import tree_of
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.nodes import StationsNode
 from anabranch.plan.state_id import StateId
@@ -74,6 +76,14 @@ class Observation:
         self._is_over = is_over
         self._held = held_by_state(catalog.plans)
         self._choices = _choices(catalog.plans)
+        trees = {r.query.name: tree_of(r.query, r.graph) for r in catalog.layout.queries}
+        self.either_way = {name: tree for name, tree in trees.items() if tree is not None}
+        """Joins that can run as trees and at stations, with the tree of these."""
+        self._either_way = tuple(
+            EitherWay(r.query.name, r.tree is not None, self.either_way[r.query.name].hops)
+            for r in catalog.layout.queries
+            if r.query.name in self.either_way and not r.graph.routing_classes()
+        )
         joins = (plan for plan in catalog.plans if plan.has_tracks)
         self._defaults = {plan.query.name: str(plan.plan) for plan in joins}
 
@@ -109,6 +119,7 @@ class Observation:
         requests: tuple[Migration, ...] = (),
         seconds: tuple[float, float] = (0.0, 0.0),
         ended: frozenset[str] = frozenset(),
+        slots: int = 1,
     ) -> Observed:
         """What a decision after a step may depend on.
 
@@ -143,7 +154,9 @@ class Observation:
             requests=requests,
             elapsed_s=elapsed_s,
             overhead_s=max(0.0, wall_s / _crowding(reports) - busiest_s),
+            slots=slots,
             choices=self._choices,
+            either_way=self._either_way,
             heavy=_heavy(reports),
             ended=ended,
             clocks={

@@ -20,6 +20,7 @@ from anabranch.engine.boundary.observation import IsOver
 from anabranch.engine.boundary.requests import Asked, Migrations, Requests
 from anabranch.engine.live.changed_queries import with_changes
 from anabranch.engine.live.mailbox import Letter, letters, opened
+from anabranch.engine.live.orderings import with_orderings
 from anabranch.engine.live.prepared import Prepared
 from anabranch.engine.reports import SlotReport, charge_packing
 from anabranch.engine.settings import Settings
@@ -431,6 +432,7 @@ class BatchLoop:
             requests=self._requests.migrations,
             seconds=(elapsed_s(known, streams), wall_s),
             ended=catalog.failed(),
+            slots=task.slots,
         )
         state, decisions = self._decider.decide(self._state, observed)
         manifest = step_manifest(
@@ -456,4 +458,14 @@ class BatchLoop:
         prepared = self._prepared.with_catalog(catalog)
         outcome = StepOutcome(manifest, prepared, state, decisions, observed.requests, (), events)
         requests = self._requests
-        return with_changes(outcome, requests.changes, self._is_over, refused=requests.refused)
+        outcome = with_changes(outcome, requests.changes, self._is_over, refused=requests.refused)
+        outcome, first = with_orderings(outcome, self._orderings(outcome), self._is_over)
+        requests.migrate(first)
+        return outcome
+
+    def _orderings(self, outcome: StepOutcome) -> Mapping[str, bool]:
+        """By join that can run either way, whether it is to run at stations."""
+        ordering = self._requests.settings.ordering
+        if ordering == "auto":
+            return outcome.decisions.orderings
+        return dict.fromkeys(outcome.prepared.observation.either_way, ordering == "eddy")

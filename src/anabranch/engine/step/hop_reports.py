@@ -67,6 +67,8 @@ def _merged_site(reports: Sequence[SiteReport]) -> SiteReport:
             site.diffusion.setdefault(query, DiffusionReport()).add(told)
         for query, seconds in later.diffused_s.items():
             site.diffused_s[query] = site.diffused_s.get(query, 0.0) + seconds
+        for query, seconds in later.at_stations_s.items():
+            site.at_stations_s[query] = site.at_stations_s.get(query, 0.0) + seconds
         for query, rows in later.waiting.items():
             site.waiting[query] = site.waiting.get(query, 0) + rows
         site.partitions = _added(site.partitions, later.partitions)

@@ -31,7 +31,7 @@ class KeptStates:
 
     uses: tuple[KeptState, ...]
     """The ways, each once."""
-    ways: Mapping[str, tuple[int, ...]]
+    ways: Mapping[StateId, tuple[int, ...]]
     """Which of them, by state."""
     buckets: Mapping[str, int | None]
     """By state the length of its time buckets; None where nothing ever expires."""
@@ -46,7 +46,7 @@ class KeptStates:
             States that several queries could read: they keep what any of these that run needs.
         """
         numbers: dict[KeptState, int] = {}
-        ways: dict[str, list[int]] = {}
+        ways: dict[StateId, list[int]] = {}
         for kept in _all_uses(plans, shared or SharedStates()):
             number = numbers.setdefault(replace(kept, state=""), len(numbers))  # type: ignore[type-var]
             mine = ways.setdefault(kept.state, [])
@@ -54,7 +54,7 @@ class KeptStates:
                 mine.append(number)
         uses = tuple(numbers)
         windows = {state: max(uses[i].window_us for i in mine) for state, mine in ways.items()}
-        buckets = {
+        buckets: dict[str, int | None] = {
             state: None if window >= UNBOUNDED_US else max(1, window // BUCKETS_PER_WINDOW)
             for state, window in windows.items()
         }

@@ -51,7 +51,8 @@ def catalog_after(
 def blocks_after(task: SlotTask, reports: Sequence[SlotReport]) -> tuple[BlockMeta, ...]:
     """Blocks that a step has left. Waiting rows have entered, or wait again in blocks of this step."""
     merged = {name for group in task.merges for name in group}
-    before = without_shipped(task.blocks, task.shipments)
+    left = {rows.source for rows in task.tracks.relaid} - task.stateful
+    before = [b for b in without_shipped(task.blocks, task.shipments) if b.state not in left]
     return (
         *(b for b in before if b.name not in merged and not b.state.is_waiting),
         *(b for r in reports for b in r.blocks),

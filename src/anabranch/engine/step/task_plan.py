@@ -84,6 +84,8 @@ def plan_task(
     waiting = waiting_blocks(layout, stored)
     held = held_back(watermarks, oldest_waiting(layout, waiting))
     blocks = without_unread(live_blocks(stored, work.kept, held, emitted), work.needed)
+    left = {rows.source for rows in tracks.relaid} - work.stateful
+    relaid = tuple(block for block in stored if block.state in left)
     owing = owing_partitions(work.windowed, blocks, admission.spilled)
     barriers = _barriers(tracks)
     shipments = plan_shipments(
@@ -107,7 +109,7 @@ def plan_task(
         latest=int((now_s + drift) * 1_000_000) if drift else (1 << 63) - 1,
         step_blocks=StepBlocks(
             storage,
-            blocks + waiting,
+            blocks + waiting + relaid,
             lists,
             _merges([b for b in blocks if b.name not in leaving], work.kept.buckets, settings, barriers),
         ),

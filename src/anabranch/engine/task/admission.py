@@ -23,6 +23,7 @@ from anabranch.exchange.address import PARTITIONS, partition_of
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.row_set import RowSet, concat_rows, int64s
 from anabranch.plan.inputs import HASH, TIME, Layout
+from anabranch.plan.stations import travelling_states
 from anabranch.state.block import BlockMeta
 
 ARRIVAL = "arrival"
@@ -34,18 +35,39 @@ LONGEST_WAIT = 4
 
 def waiting_blocks(layout: Layout, blocks: Sequence[BlockMeta]) -> tuple[BlockMeta, ...]:
     """Blocks of rows that wait to enter a state; those of a removed query wait for nothing."""
-    inputs = {source.state for source in layout.inputs}
-    return tuple(b for b in blocks if b.state.is_waiting and b.state.entered in inputs)
+    found = [block for block in blocks if block.state.is_waiting]
+    if not found:
+        return ()
+    known = {source.state.waiting for source in layout.inputs}
+    known |= {state.waiting for state in travelling_states(layout)}
+    return tuple(block for block in found if block.state in known)
 
 
 def oldest_waiting(layout: Layout, waiting: Sequence[BlockMeta]) -> dict[str, int]:
-    """Per stream the oldest event time of a row that waits to enter a state."""
-    stream_of = {source.state: source.stream for source in layout.inputs if not source.stateless}
+    """Per stream the oldest event time of a row that waits to enter a state.
+
+    Whatever a joined row that waits can meet is out of its streams' reach only when it is out of reach of the
+    row, too: of all its streams the newest time counts.
+    """
+    if not waiting:
+        return {}
+    streams_of = {state.waiting: streams for state, streams in travelling_states(layout).items()}
+    streams_of |= {s.state.waiting: frozenset([s.stream]) for s in layout.inputs if not s.stateless}
     oldest: dict[str, int] = {}
     for block in waiting:
-        if (stream := stream_of.get(block.state.entered)) is not None:
+        for stream in streams_of.get(block.state, ()):
             oldest[stream] = min(block.min_ts, oldest.get(stream, block.min_ts))
     return oldest
+
+
+def split_spilled(
+    rows: pa.RecordBatch, spilled: Collection[int]
+) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
+    """Joined rows that enter now, and those that wait for their partitions, if there are any."""
+    waits = np.isin(partition_of(int64s(rows, HASH)), list(spilled))
+    if not waits.any():
+        return rows, None
+    return rows.filter(pa.array(~waits)), rows.filter(pa.array(waits))
 
 
 def admit(

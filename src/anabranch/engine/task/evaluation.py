@@ -19,6 +19,7 @@ from anabranch.engine.task.common_rows import CommonRows
 from anabranch.engine.task.coordinated_run import CoordinatedRun
 from anabranch.engine.task.hot_groups import lane_shares
 from anabranch.engine.task.open_blocks import OpenBlock
+from anabranch.engine.task.outbox import Outbox, Stop
 from anabranch.engine.task.result_files import ResultFiles
 from anabranch.engine.task.site_groups import SiteGroup, group_sites
 from anabranch.engine.task.site_shares import SiteShares
@@ -57,6 +58,10 @@ class Evaluation:
         Where sites, results and failures are told.
     blocks
         Writes rows that joins keep, where they are too many for memory.
+    outbox
+        Where rows go on to other stations.
+    entering
+        Joined rows that have waited for their partitions and enter now, by state.
     """
 
     def __init__(
@@ -67,8 +72,11 @@ class Evaluation:
         at_work: np.ndarray,
         report: SlotReport,
         blocks: BlockWriter,
+        outbox: Outbox,
+        entering: Mapping[StateId, RowSet],
     ) -> None:
         self.task = task
+        self._outbox = outbox
         self.report = report
         self._blocks = blocks
         self._sites = task.partition_map.sites_of_slot(slot, task.slots)
@@ -79,8 +87,7 @@ class Evaluation:
         self._passing = {name for name, plan in plans.items() if not states_of([plan])}
         """Queries without state."""
         self._kept: dict[StateId, list[pa.RecordBatch]] = {}
-        self.sent: dict[StateId, list[pa.RecordBatch]] = {}
-        """Rows that go on to other stations, by the state that will keep them."""
+        self._entering = entering
         self._kept_bytes = 0
         """Of rows that tracks have made and that are in no file yet."""
         self._arrived: dict[int, Int64s] = {}
@@ -204,7 +211,7 @@ class Evaluation:
         table = self.task.aligned.get(work.plan.query.name)
         routes = self.task.coordinated.get(work.plan.query.name)
         if table is None and routes is None:
-            yield TrackRun(self.task, work, rows, blocks, report, self._blocks)
+            yield TrackRun(self.task, work, rows, blocks, report, self._blocks, self._stop(work))
             return
         if work.plan.window is not None:
             yield TrackRun(self.task, work, {}, blocks, report, self._blocks, part=Part.GROUPS)
@@ -216,6 +223,16 @@ class Evaluation:
             for partition in routes.stored() & work.partitions:
                 if its := _within(rows, PartitionSet.of([partition])):
                     yield CoordinatedRun(self.task, work, partition, its, blocks, report, self._blocks)
+
+    def _stop(self, work: TrackWork) -> Stop:
+        """What arrives at the stations of a track's partitions beside new rows."""
+        mine = work.partitions.flags()
+        found = {
+            node.state: [self._entering[node.state].within(mine)]
+            for node in work.plan.nodes()
+            if node.state in self._entering
+        }
+        return Stop(found, outbox=self._outbox)
 
     def _run_track(self, track: TrackRun, query: str, report: SiteReport) -> None:
         writer = self._writers[query]
@@ -231,7 +248,7 @@ class Evaluation:
         self.report.query_s[query] = self.report.query_s.get(query, 0.0) + time.thread_time() - began_s
         self._take_kept(track)
         for state, batches in track.sent.items():
-            self.sent.setdefault(state, []).extend(batches)
+            self._outbox.carry(state, batches)
         if query in self.task.aligned or query in self.task.coordinated:
             seconds = time.thread_time() - began_s - (writer.seconds - written_s)
             report.diffused_s[query] = report.diffused_s.get(query, 0.0) + seconds

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from anabranch.engine.reports import SiteReport, SlotReport, charge_writing
 from anabranch.engine.step.phase_times import PhaseTimes
 from anabranch.engine.task.block_writer import BlockWriter
 from anabranch.engine.task.coordinated_run import CoordinatedRun, by_partition, whose
-from anabranch.engine.task.open_blocks import OpenBlock, open_blocks
-from anabranch.engine.task.parcel import Parcel, opened, parcels_of, report_parcel
+from anabranch.engine.task.open_blocks import OpenBlock, close_blocks, open_blocks
+from anabranch.engine.task.outbox import Outbox, Stop
+from anabranch.engine.task.parcel import Arrived, Parcel, opened, report_parcel
 from anabranch.engine.task.result_files import ResultFiles
 from anabranch.engine.task.site_work import TrackWork
 from anabranch.engine.task.split_writer import bad_value, ended
@@ -24,14 +25,20 @@ from anabranch.exchange.partition_counts import partition_counts
 from anabranch.operators.join.coordinated_join import Aliases
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.expressions import BAD_VALUE
+from anabranch.operators.rows.index_memory import bound_indexes
 from anabranch.operators.rows.row_set import RowSet, concat_rows
 from anabranch.operators.rows.user_functions import install_functions
-from anabranch.operators.work_memory import QuotaExceeded
+from anabranch.operators.work_memory import QuotaExceeded, piece_bytes
 from anabranch.plan.inputs import HASH, MAX_TIME
 from anabranch.plan.logical import Query
 from anabranch.plan.nodes import StationsNode
 from anabranch.plan.state_id import StateId
-from anabranch.state.block import unique_part
+from anabranch.state.block import BlockMeta, unique_part
+
+Rows = dict[StateId, list[RowSet]]
+"""By state, in pieces."""
+Travelled = dict[tuple[str, Aliases], RowSet]
+"""By query and references: rows on their path, which no state keeps."""
 
 if TYPE_CHECKING:
     from anabranch.engine.task.slot_task import SlotTask
@@ -41,9 +48,31 @@ def run_hop(
     task: SlotTask, hop: int, slot: int, parcels: Iterable[Parcel], *, attempt: str = "0"
 ) -> Iterator[Parcel]:
     """Work on what has arrived for a slot in a later hop; yields what leaves, and all reports so far."""
-    rows, reports = opened(parcels)
-    run = _HopRun(task, hop, slot, unique_part(f"{attempt}.{hop}"), reports)
-    yield from run.run(rows)
+    arrived = opened(parcels)
+    run = _HopRun(task, hop, slot, unique_part(f"{attempt}.{hop}"), arrived.reports)
+    run.run(arrived)
+    yield from run.outbox.parcels()
+    for report in (*arrived.reports, run.report):
+        yield report_parcel(slot, report)
+
+
+def run_hops_inside(
+    task: SlotTask, slot: int, outbox: Outbox, reports: list[SlotReport], *, attempt: str
+) -> tuple[list[SlotReport], Outbox]:
+    """All later hops of a step with one slot: nothing has to be packed."""
+    for hop in range(1, task.stations):
+        if not (arrived := outbox.arrived()):
+            break
+        run = _HopRun(task, hop, slot, unique_part(f"{attempt}.{hop}"), reports)
+        run.run(arrived)
+        reports, outbox = [*reports, run.report], run.outbox
+    return reports, outbox
+
+
+def outbox_of(task: SlotTask, files: BlockWriter) -> Outbox:
+    """What takes the rows that leave a hop."""
+    spilled, piece = task.admission.spilled, piece_bytes(task.work_memory)
+    return Outbox(files, task.slot_map(), spilled=spilled, piece=piece)
 
 
 class _HopRun:
@@ -58,81 +87,87 @@ class _HopRun:
         self._files = BlockWriter(task.storage, stamp=task.stamp, slot=slot, unique=unique)
         plans = (w.plan for site in self._sites for w in task.work[site])
         self._writers = ResultFiles(task, slot, unique, {plan.query.name: plan.query for plan in plans})
-        self._sent: dict[StateId, list[pa.RecordBatch]] = {}
+        self.outbox = outbox_of(task, self._files)
+        """Rows that go on."""
 
-    def run(self, arrived: dict[StateId, list[pa.RecordBatch]]) -> Iterator[Parcel]:
-        phases = PhaseTimes(self.report.seconds)
+    def run(self, arrived: Arrived) -> None:
+        if not arrived:
+            return
+        bound_indexes(self.task.work_memory)
         install_functions(self.task.told.predicates)
-        new = {state: RowSet.sorted(concat_rows(batches), MAX_TIME) for state, batches in arrived.items()}
-        travelled = {owner: new.pop(state) for state in list(new) if (owner := whose(state)) is not None}
-        if new or travelled:
-            old = self._open()
-            phases.mark("open")
-            for site in self._sites:
-                self._run_site(site, new, travelled, old)
-            phases.mark("join")
-            self._writers.close(self.report)
-            charge_writing(self.report, self._writing_s())
-            phases.mark("write results")
-            for state, rows in new.items():
-                self.report.blocks.append(self._files.write(state, rows.batch, MAX_TIME))
-            phases.mark("write blocks")
-        yield from parcels_of(self._sent, self.task.slot_map())
-        for report in (*self._before, self.report):
-            yield report_parcel(self.report.slot, report)
+        phases = PhaseTimes(self.report.seconds)
+        came = [block for blocks in arrived.blocks.values() for block in blocks]
+        rows = {state: RowSet.sorted(concat_rows(b), MAX_TIME) for state, b in arrived.rows.items()}
+        travelled = {owner: rows.pop(state) for state in list(rows) if (owner := whose(state)) is not None}
+        new = {state: [its] for state, its in rows.items()}
+        spilled = bool(self.task.admission.spilled)
+        old = self._open(came, sparing=spilled)
+        there = {block.name for block in came}
+        for state in arrived.blocks:
+            new.setdefault(state, []).extend(b.rows for b in old[state] if b.meta.name in there)
+            old[state] = [block for block in old[state] if block.meta.name not in there]
+        phases.mark("open")
+        for site in self._sites:
+            self._run_site(site, new, travelled, old)
+        phases.mark("join")
+        self._writers.close(self.report)
+        charge_writing(self.report, self._writing_s())
+        phases.mark("write results")
+        for state, its in rows.items():
+            self.report.blocks.append(self._files.write(state, its.batch, MAX_TIME))
+        self.report.blocks += [*came, *self.outbox.waiting()]
+        if spilled:
+            close_blocks(self.task.storage)
+        phases.mark("write blocks")
 
-    def _open(self) -> dict[StateId, list[OpenBlock]]:
-        """Blocks of earlier batches, and of earlier hops of this one."""
+    def _open(self, came: Sequence[BlockMeta], *, sparing: bool) -> dict[StateId, list[OpenBlock]]:
+        """Blocks of earlier batches, of earlier hops of this one, and those that have come."""
         fresh = (b for report in self._before for b in report.blocks if b.name not in report.rewritten)
         owned = np.isin(self._site_of, self._sites)
-        return open_blocks(self.task.storage, (*self.task.blocks, *fresh), owned)
+        return open_blocks(self.task.storage, (*self.task.blocks, *fresh, *came), owned, sparing=sparing)
 
     def _run_site(
-        self,
-        site: int,
-        new: dict[StateId, RowSet],
-        travelled: dict[tuple[str, Aliases], RowSet],
-        old: dict[StateId, list[OpenBlock]],
+        self, site: int, new: Rows, travelled: Travelled, old: dict[StateId, list[OpenBlock]]
     ) -> None:
         mine = self._site_of == site
-        rows = {state: found for state, r in new.items() if len(found := r.within(mine))}
-        came = {owner: found for owner, r in travelled.items() if len(found := r.within(mine))}
-        if not rows and not came:
+        rows: Rows = {}
+        for state, pieces in new.items():
+            if found := [within for piece in pieces if len(within := piece.part(mine))]:
+                rows[state] = found
+        paths = {owner: its for owner, r in travelled.items() if len(its := r.within(mine))}
+        if not rows and not paths:
             return
         started, written_s = time.thread_time(), self._writing_s()
-        report = SiteReport(site, rows=sum(map(len, (*rows.values(), *came.values()))))
+        came = np.zeros(PARTITIONS, dtype=np.int64)
+        for piece in chain(chain.from_iterable(rows.values()), paths.values()):
+            came += partition_counts(piece.int64s(HASH))
+        report = SiteReport(site, rows=int(came.sum()))
         pairs = np.zeros(PARTITIONS, dtype=np.int64)
         for work in self.task.work[site]:
-            root = work.plan.root
-            ended = work.plan.query.name in self.report.failures
-            if isinstance(root, StationsNode) and not ended and any(n.state in rows for n in root.rows()):
-                track = TrackRun(self.task, work, {}, old, report, self._files, arrived=rows)
-                pairs += self._run_track(track, work.plan.query, report)
-            for track in self._on_paths(work, came, old, report):
+            for track in self._tracks_of(work, rows, paths, old, report):
                 if work.plan.query.name not in self.report.failures:
                     pairs += self._run_track(track, work.plan.query, report)
-        arrived = [partition_counts(r.int64s(HASH)) for r in (*rows.values(), *came.values())]
-        count = np.sum(arrived, axis=0)
-        report.partitions = tuple(
-            (int(p), int(count[p]), int(pairs[p])) for p in np.flatnonzero(count + pairs)
-        )
+        report.partitions = tuple((int(p), int(came[p]), int(pairs[p])) for p in np.flatnonzero(came + pairs))
         report.busy_s = time.thread_time() - started - (self._writing_s() - written_s)
         self.report.sites.append(report)
 
-    def _on_paths(
+    def _tracks_of(
         self,
         work: TrackWork,
-        came: dict[tuple[str, Aliases], RowSet],
+        rows: Rows,
+        paths: Travelled,
         old: dict[StateId, list[OpenBlock]],
         report: SiteReport,
-    ) -> Iterator[CoordinatedRun]:
-        """A query with coordinated routing, in each partition that rows have come to."""
-        name = work.plan.query.name
-        mine = {names: rows for (query, names), rows in came.items() if query == name}
-        if mine and work.until is None:
-            for partition, its in by_partition(mine):
-                if partition in work.partitions:
-                    yield CoordinatedRun(self.task, work, partition, {}, old, report, self._files, came=its)
+    ) -> Iterator[TrackRun]:
+        """What a query does with rows that have come: at stations, or in each partition of their paths."""
+        root, name = work.plan.root, work.plan.query.name
+        if isinstance(root, StationsNode) and any(n.state in rows for n in root.rows()):
+            stop = Stop(rows, is_first=False, outbox=self.outbox)
+            yield TrackRun(self.task, work, {}, old, report, self._files, stop)
+        mine = {names: its for (query, names), its in paths.items() if query == name}
+        for partition, its in by_partition(mine) if work.until is None else ():
+            if partition in work.partitions:
+                yield CoordinatedRun(self.task, work, partition, {}, old, report, self._files, came=its)
 
     def _run_track(self, track: TrackRun, query: Query, report: SiteReport) -> Int64s:
         """Run a query at a site; returns pairs by partition."""
@@ -147,7 +182,7 @@ class _HopRun:
             track.discard()
         self.report.blocks += [*track.written, *self._files.write_made(track.kept)]
         for state, batches in track.sent.items():
-            self._sent.setdefault(state, []).extend(batches)
+            self.outbox.carry(state, batches)
         if query.name in self.task.coordinated:
             seconds = time.thread_time() - began_s - (self._writing_s() - written_s)
             report.diffused_s[query.name] = report.diffused_s.get(query.name, 0.0) + seconds

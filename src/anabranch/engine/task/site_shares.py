@@ -78,6 +78,7 @@ class SiteShares:
         sites[0].waiting = report.waiting  # who has them does not matter: they are counted for the query
         sites[0].stations = report.stations  # likewise, and by partition
         sites[0].diffusion = report.diffusion  # likewise
+        sites[0].at_stations_s = report.at_stations_s
         plans = {work.plan.query.name: work.plan for work in group.work}
         for query, join in report.joins.items():
             for site, told in zip(sites, self._joins(plans[query], join, mine, share), strict=True):

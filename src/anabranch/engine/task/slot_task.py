@@ -7,7 +7,7 @@ results are files. The same function runs in tests without a JVM.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +19,7 @@ from anabranch.engine.reports import SiteReport, SlotReport
 from anabranch.engine.step.finality import trims_of
 from anabranch.engine.step.phase_times import PhaseTimes
 from anabranch.engine.step.shipments import Shipment, folder_of
-from anabranch.engine.task.admission import OPEN, Admission, admit
+from anabranch.engine.task.admission import OPEN, Admission, admit, split_spilled
 from anabranch.engine.task.arrivals import Arrivals
 from anabranch.engine.task.block_slices import ranges_within, slice_block
 from anabranch.engine.task.block_writer import BlockWriter
@@ -27,12 +27,13 @@ from anabranch.engine.task.constants import Constants, ConstantsFile, compiled_c
 from anabranch.engine.task.draining_rows import forget_gathered
 from anabranch.engine.task.evaluation import Evaluation
 from anabranch.engine.task.heavy_keys import heavy_keys
-from anabranch.engine.task.hop_run import run_hop
+from anabranch.engine.task.hop_run import outbox_of, run_hops_inside
 from anabranch.engine.task.hot_groups import with_answering_lanes
 from anabranch.engine.task.live_split import LiveSplit
 from anabranch.engine.task.memory_plan import MemoryPlan
 from anabranch.engine.task.open_blocks import OpenBlock, close_blocks, open_blocks, opened
-from anabranch.engine.task.parcel import Parcel, parcels_of, report_parcel
+from anabranch.engine.task.parcel import Parcel, report_parcel
+from anabranch.engine.task.readdress import readdress
 from anabranch.engine.task.routing import routers_of
 from anabranch.engine.task.site_work import TrackCompiler, TrackWork, join_states
 from anabranch.engine.task.split_rows import stored_rows
@@ -51,18 +52,15 @@ from anabranch.exchange.station_router import StationRouter
 from anabranch.operators.group.final_rows import Emission
 from anabranch.operators.group.newest_rows import Trim
 from anabranch.operators.group.window_rows import Condense
-from anabranch.operators.rows.index_memory import INDEX_MEMORY
-from anabranch.operators.rows.row_set import RowSet, rows_in
+from anabranch.operators.rows.index_memory import bound_indexes
+from anabranch.operators.rows.row_set import RowSet, concat_rows, rows_in
 from anabranch.operators.rows.user_functions import install_functions
 from anabranch.plan.inputs import MAX_TIME, TIME, Layout
 from anabranch.plan.logical import Query
-from anabranch.plan.state_id import StateId
+from anabranch.plan.state_id import StateId, StateKind
 from anabranch.state.block import BlockMeta, unique_part
 from anabranch.state.stamp import Stamp
 from anabranch.state.storage import Storage
-
-INDEX_SHARE = 0.5
-"""Of the budget of a slot's work, what orders of kept rows may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +169,7 @@ class SlotTask:
         return self.step_work.by_site
 
     @property
-    def stateful(self) -> frozenset[str]:
+    def stateful(self) -> frozenset[StateId]:
         """States whose rows must be kept."""
         return self.step_work.stateful
 
@@ -206,12 +204,13 @@ def run_first_hop(
 ) -> Iterator[Parcel]:
     """Work through the sites of `slot` on the rows of one batch; yields what leaves, and the report."""
     run = _SlotRun(task, slot, unique_part(attempt))
-    report = run.run(batches)
-    parcels = [*parcels_of(run.sent, task.slot_map()), report_parcel(slot, report)]
+    reports = [run.run(batches)]
+    outbox = run.outbox
     if task.slots == 1:
-        for hop in range(1, task.stations):
-            parcels = list(run_hop(task, hop, slot, parcels, attempt=attempt))
-    yield from parcels
+        reports, outbox = run_hops_inside(task, slot, outbox, reports, attempt=attempt)
+    yield from outbox.parcels()
+    for report in reports:
+        yield report_parcel(slot, report)
 
 
 class _SlotRun:
@@ -230,12 +229,10 @@ class _SlotRun:
         self._storage = task.storage
         self._blocks = BlockWriter(self._storage, stamp=task.stamp, slot=slot, unique=unique)
         self._phases = PhaseTimes(self.report.seconds)
-        self.sent: Mapping[StateId, Sequence[pa.RecordBatch]] = {}
-        """Rows that go on to other stations."""
+        self.outbox = outbox_of(task, self._blocks)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> SlotReport:
-        budget = self.task.work_memory
-        INDEX_MEMORY.budget = None if budget is None else int(INDEX_SHARE * budget)
+        bound_indexes(self.task.work_memory)
         install_functions(self.task.told.predicates)
         arrived = [b for b in batches if b.num_rows]
         self._phases.mark("receive")
@@ -244,15 +241,27 @@ class _SlotRun:
         self.report.streams = arrivals.streams
         self._phases.mark("sort")
         spilled = bool(self.task.admission.spilled)
-        split, reached = with_answering_lanes(self.task, self.owned, arrivals.split)
-        old = open_blocks(self._storage, self.task.blocks, self.at_work | reached.flags(), sparing=spilled)
+        moved = self._readdress()
+        split, answering = with_answering_lanes(self.task, self.owned, arrivals.split)
+        reached = self.at_work | answering.flags()
+        old = open_blocks(self._storage, (*self.task.blocks, *moved), reached, sparing=spilled)
         new, waiting = self._admit(new, old)
+        entering = self._enter_joined(old)
         self._phases.mark("open")
-        work = Evaluation(self.task, self.slot, self.unique, self.at_work, self.report, self._blocks)
+        work = Evaluation(
+            self.task,
+            self.slot,
+            self.unique,
+            self.at_work,
+            self.report,
+            self._blocks,
+            self.outbox,
+            entering,
+        )
         kept = work.run(new, old, self._take_over, split)
         if self.task.looks_for_hot_keys:
             self.report.heavy = heavy_keys(self.task, new, split, kept)
-        self.sent = work.sent
+        self.report.blocks += self.outbox.waiting()
         self._phases.mark("join")
         work.write_results()
         forget_gathered(self._storage, self.task.batch)
@@ -260,6 +269,8 @@ class _SlotRun:
         self._keep(new, kept, stored_rows(split))
         for source, rows in waiting.items():
             self._keep_owned(self.task.layout.inputs[source].state.waiting, rows)
+        for joined, entered in entering.items():
+            self.report.blocks.append(self._blocks.write(joined, entered.batch, MAX_TIME))
         self._phases.mark("write blocks")
         self._compact()
         if spilled:  # keep no more mapped than the sites may work on
@@ -271,6 +282,18 @@ class _SlotRun:
             rows = pa.concat_tables(arrivals.dead)
             self.report.dead_letters.append(write_dead_letters(self._storage, rows, name=name))
         return self.report
+
+    def _readdress(self) -> list[BlockMeta]:
+        """Take over rows of joins that were laid out otherwise before this step."""
+        moved = readdress(
+            self.task.tracks.relaid,
+            self.task.blocks,
+            storage=self._storage,
+            owned=self.owned,
+            files=self._blocks,
+        )
+        self.report.blocks += (found := list(moved))
+        return found
 
     def _admit(
         self, new: dict[int, RowSet], old: Mapping[StateId, list[OpenBlock]]
@@ -321,6 +344,22 @@ class _SlotRun:
             unhindered=frozenset(i for i, state in states.items() if state not in self.task.memory.joined),
         )
         return now | passing, later
+
+    def _enter_joined(self, old: Mapping[StateId, list[OpenBlock]]) -> dict[StateId, RowSet]:
+        """Joined rows that have waited for their partitions, by state; some of them wait again."""
+        entering: dict[StateId, RowSet] = {}
+        someone_waits = any(state.is_waiting for state in old)
+        for state in self.task.stateful if someone_waits else ():
+            if state.kind is not StateKind.STATION or state.waiting not in old:
+                continue
+            pieces = [rows_in(block.rows.batch, self.owned) for block in old[state.waiting]]
+            now, later = split_spilled(concat_rows(pieces), self.task.admission.spilled)
+            if later is not None:
+                rows = RowSet.sorted(later, MAX_TIME).batch
+                self.report.blocks.append(self._blocks.write(state.waiting, rows, MAX_TIME))
+            if now.num_rows:
+                entering[state] = RowSet.sorted(now, MAX_TIME)
+        return entering
 
     def _leaving(self) -> PartitionSet:
         """Partitions on which some track ends."""

@@ -49,7 +49,7 @@ class StepWork:
         return KeptStates.of(self.plans, self._shared)
 
     @cached_property
-    def stateful(self) -> frozenset[str]:
+    def stateful(self) -> frozenset[StateId]:
         """Their names."""
         return frozenset(self.kept.ways)
 
@@ -60,9 +60,9 @@ class StepWork:
 
     @cached_property
     def stations(self) -> int:
-        """How many stations a row may pass."""
+        """How often rows may travel between stations, the first time included."""
         roots = (plan.root for plan in self.plans)
-        return max((len(r.stations) for r in roots if isinstance(r, StationsNode)), default=1)
+        return max((r.hops for r in roots if isinstance(r, StationsNode)), default=1)
 
     @cached_property
     def ending(self) -> tuple[tuple[int, PartitionSet], ...]:

@@ -20,6 +20,7 @@ from anabranch.engine.task.common_rows import CommonRows
 from anabranch.engine.task.draining_rows import gather
 from anabranch.engine.task.hot_groups import left_to_lanes
 from anabranch.engine.task.open_blocks import OpenBlock
+from anabranch.engine.task.outbox import Stop
 from anabranch.engine.task.result_files import Writer
 from anabranch.engine.task.site_work import TrackWork, join_states
 from anabranch.exchange.address import PARTITIONS
@@ -75,8 +76,8 @@ class TrackRun:
         Where the site's work is told.
     files
         Where rows go that are too many to be held.
-    arrived
-        In a later hop: rows that have arrived at stations, by state.
+    stop
+        For queries at stations: what has arrived there beside new rows, and where rows go on.
     part
         What of its work is to be done.
     origins
@@ -93,7 +94,7 @@ class TrackRun:
         blocks: Mapping[StateId, Sequence[OpenBlock]],
         report: SiteReport,
         files: BlockWriter,
-        arrived: Mapping[StateId, RowSet] | None = None,
+        stop: Stop | None = None,
         part: Part = Part.ALL,
         origins: Mapping[int, RowSet] | None = None,
         share: AnsweredShare | None = None,
@@ -102,7 +103,7 @@ class TrackRun:
         self._part = part
         self._origins = origins or {}
         self._share = share
-        self._arrived = arrived
+        self._stop = stop or Stop()
         self._work = work
         self._rows = rows
         self._blocks = blocks
@@ -119,7 +120,7 @@ class TrackRun:
         self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
         """Of new rows: what is computed once, for a move or another plan, is no load that lasts."""
         self.sent: dict[StateId, list[pa.RecordBatch]] = {}
-        """Rows that go on to other stations, by the state that will keep them."""
+        """Rows that go on along a path (`coordinated_run`)."""
         self.common = CommonRows(task.layout.shared)
         """What other queries have made for this one."""
         self.made: dict[StateId, Sequence[RowSet]] = {}
@@ -127,7 +128,7 @@ class TrackRun:
         """What this one has made for others: new rows of states, and states that were lacking."""
 
     def run(self, writer: Writer) -> None:
-        if self._arrived is None and self._part in (Part.ALL, Part.GROUPS):
+        if self._stop.is_first and self._part in (Part.ALL, Part.GROUPS):
             self._answer_joined(writer)
         if self._part is Part.GROUPS:
             return
@@ -139,17 +140,21 @@ class TrackRun:
                 raise
             self._probe_instead(error)
             found = self._evaluate(writer)
-        if found is None or not isinstance(found[0], WindowJoin) or self._part is Part.SPLIT:
+        if found is None or self._part is Part.SPLIT:
             return
-        if self._work.until is None and self._work.plan.edges:
-            self._tell(found[0], time.thread_time() - started - (writer.seconds - written_s))
-            self._tell_references(found[1])
+        operator, states = found
+        seconds = time.thread_time() - started - (writer.seconds - written_s)
+        if isinstance(operator, StationJoin):
+            query, told = self._work.plan.query.name, self._report.at_stations_s
+            told[query] = told.get(query, 0.0) + seconds
+        elif isinstance(operator, WindowJoin) and self._work.until is None and self._work.plan.edges:
+            self._tell(operator, seconds)
+            self._tell_references(states)
 
     def _evaluate(self, writer: Writer) -> tuple[Operator, States] | None:
         """Compute what the plan lacks and let it work; None where the batch is the older track's."""
-        # Rows that travel arrive at spilled partitions, too, and must meet what is there.
-        travels = isinstance(self._work.plan.root, StationsNode) or self._part is Part.SPLIT
-        states = self._states(() if travels else self._task.admission.spilled)
+        # Rows of hot keys arrive at spilled partitions, too, and must meet what is there.
+        states = self._states(() if self._part is Part.SPLIT else self._task.admission.spilled)
         if self._work.rebuilds:
             self._rebuild(states)
         if self._task.batch < self._work.after:  # a further step
@@ -158,7 +163,6 @@ class TrackRun:
         operator = operator_of(self._work.plan, self._given(states, writer))
         self._run(operator, writer)
         if isinstance(operator, StationJoin):
-            self.sent = operator.sent
             self._tell_stations(operator)
         return operator, states
 
@@ -212,6 +216,8 @@ class TrackRun:
         self._files.discard(self.written)
         self.kept, self.written = {}, []
         self.made, self.rebuilt = {}, []
+        if self._stop.outbox is not None:
+            self._stop.outbox.discard([n.state for n in self._nodes if isinstance(n, StationRows)])
 
     def _spill(self, state: StateId, rows: pa.RecordBatch) -> pa.RecordBatch:
         block, mapped = self._files.spill(state, rows)
@@ -317,7 +323,9 @@ class TrackRun:
             role=self._role,
             origins=self._origins,
             share=self._answered,
-            arrived=self._arrived,
+            arrived=self._stop.arrived,
+            is_first=self._stop.is_first,
+            send=None if self._stop.outbox is None else self._stop.outbox.add,
         )
 
     @property
@@ -340,9 +348,9 @@ class TrackRun:
         assert isinstance(root, StationsNode)
         for node in {node.state: node for options in root.choices() for node in options}.values():
             told = self._report.stations.setdefault(node.state, StationReport())
-            if (rows := operator.arrived.get(node.state)) is not None:
+            for rows in operator.came.get(node.state, ()):
                 told.arrived += partition_counts(rows.int64s(HASH))
-            if self._arrived is None:
+            if self._stop.is_first:
                 for block in self._blocks_of(node.state):
                     told.stored += block.rows_of * self._mine
             told.found += operator.found.get(node.state, 0)

@@ -1,6 +1,8 @@
 """The joins of a query's stations: rows that have arrived meet what is kept on the other side.
 
-What they find is a result, or goes on to another station: in vectors, each of which has its own way.
+What they find is a result, or goes on to another station: in vectors, each of which has its own way. Where
+some of these stations have the key of the one that found them, they take one of these first, and need not
+travel: their partition is the same (Zhou, COSMOS, section 5.2.1: local operations come before remote ones).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import WorkMemory
 from anabranch.plan.inputs import DEADLINE, HASH, MAX_TIME
+from anabranch.plan.join_tree import Edge
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.nodes import JoinNode, StationRows, StationsNode
 from anabranch.plan.state_id import StateId
@@ -27,6 +30,8 @@ VECTOR_ROWS = 2048
 
 _NONE = np.zeros(PARTITIONS, dtype=np.int64)
 
+Send = Callable[[StateId, pa.RecordBatch], None]
+"""Takes rows that go on, with the state that will keep them."""
 Choose = Callable[[Sequence[StationRows], int], Sequence[int]]
 """Of the stations to which rows may go on, one for each of so many vectors."""
 
@@ -37,33 +42,42 @@ class StationJoin:
     Parameters
     ----------
     arrived
-        Rows that have arrived in this hop, by state.
+        Rows that have arrived in this hop, by state, in pieces.
     old
         Rows that arrived before, in earlier batches or hops of this one, by state.
     choose
         Which way rows take.
+    send
+        Where they go.
     """
 
     def __init__(
         self,
         plan: LocalPlan,
         *,
-        arrived: Mapping[StateId, RowSet],
+        arrived: Mapping[StateId, Sequence[RowSet]],
         old: Mapping[StateId, Sequence[RowSet]],
         emit: Callable[[pa.Table], None],
         quota: int,
         choose: Choose,
+        send: Send,
         memory: WorkMemory | None = None,
     ) -> None:
         assert isinstance(plan.root, StationsNode)
         self._stations = plan.root
-        self.arrived = arrived
         self._old = old
         self._choose = choose
+        self._take = send
         self._evaluator = JoinEvaluator(plan.query.name, quota=quota, memory=memory)
         self._results = JoinResults(plan, self._evaluator, emit)
-        self.sent: dict[StateId, list[pa.RecordBatch]] = {}
-        """Rows that go on, by the state that will keep them."""
+        self._now: Mapping[StateId, Sequence[RowSet]] = arrived
+        """Rows of this round, by state."""
+        self.came: dict[StateId, list[RowSet]] = {}
+        """Rows of earlier rounds; in the end, of all."""
+        self._next: dict[StateId, list[RowSet]] = {}
+        self._gathered: dict[StateId, list[pa.Table]] = {}
+        """Rows that stay here, and will arrive in the next round."""
+        self._gathered_bytes = 0
         self.found: dict[StateId, Int64s] = {}
         """By state of rows that have arrived: joined rows that they led to, by partition."""
         self.met: dict[StateId, Int64s] = {}
@@ -71,7 +85,7 @@ class StationJoin:
 
     @property
     def kept(self) -> dict[StateId, list[pa.RecordBatch]]:
-        """Results that are grouped."""
+        """Rows that stay here, and results that are grouped."""
         return self._evaluator.kept
 
     @property
@@ -83,14 +97,18 @@ class StationJoin:
         return self._evaluator.pairs_by_partition
 
     def run(self) -> None:
-        for station in self._stations.stations:
-            for join in station.joins:
-                rows = ArrivedRows(self._evaluator, self.arrived, self._old)
-                if any(rows.new(side) for side in join.sides):
-                    self._run_join(join, rows)
+        while self._now:
+            for station in self._stations.stations:
+                for join in station.joins:
+                    rows = ArrivedRows(self._evaluator, self._now, self._old, self.came)
+                    if any(rows.new(side) for side in join.sides):
+                        self._run_join(join, rows, station.edge)
+            for state, pieces in self._now.items():
+                self.came.setdefault(state, []).extend(pieces)
+            self._now = self._staying()
         self._results.close()
 
-    def _run_join(self, join: JoinNode, source: ArrivedRows) -> None:
+    def _run_join(self, join: JoinNode, source: ArrivedRows, at: Edge) -> None:
         """Meet, and count: rows come back to an eddy as virtual tuples."""
         are_results = len(join.aliases) == len(self._stations.aliases)
         pairs, made = self.pairs, 0
@@ -99,30 +117,51 @@ class StationJoin:
             if are_results:
                 self._results.take(rows)
             elif rows.num_rows:
-                self._send(join, rows)
+                self._send(join, rows, at)
         kept = made / max(1, self.pairs - pairs)  # predicates are true of some pairs only
         for total, found in ((self.found, source.found), (self.met, source.met)):
             for state, count in found.items():
                 total[state] = total.get(state, _NONE) + np.rint(count * kept).astype(np.int64)
 
-    def _send(self, join: JoinNode, rows: pa.Table) -> None:
+    def _send(self, join: JoinNode, rows: pa.Table, at: Edge) -> None:
         """Let rows go on, vector by vector."""
         options = self._stations.onward[join.aliases]
+        here = [option for option in options if option.key == at.key]
+        options = tuple(here) or options
         vectors = -(-rows.num_rows // VECTOR_ROWS)
         chosen = self._choose(options, vectors) if len(options) > 1 else [0] * vectors
         for number, option in enumerate(options):
             mine = [v for v, choice in enumerate(chosen) if choice == number]
             if len(mine) == vectors:
-                self._send_to(option, rows)
+                self._send_to(option, rows, stays=bool(here))
             elif mine:
-                self._send_to(
-                    option, pa.concat_tables([rows.slice(v * VECTOR_ROWS, VECTOR_ROWS) for v in mine])
-                )
+                parts = [rows.slice(v * VECTOR_ROWS, VECTOR_ROWS) for v in mine]
+                self._send_to(option, pa.concat_tables(parts), stays=bool(here))
 
-    def _send_to(self, station: StationRows, rows: pa.Table) -> None:
+    def _send_to(self, station: StationRows, rows: pa.Table, *, stays: bool) -> None:
         carried = [name for name in station.columns if name != station.key]
         wanted = rows.select([station.key, MAX_TIME, DEADLINE, *carried])
         names = [HASH, MAX_TIME, DEADLINE, *(station.names[name] for name in carried)]
-        batch = wanted.rename_columns(names).combine_chunks().to_batches()[0]
-        self._evaluator.memory.count(batch.nbytes)
-        self.sent.setdefault(station.state, []).append(batch)
+        wanted = wanted.rename_columns(names)
+        self._evaluator.memory.count(wanted.nbytes)
+        if not stays:
+            self._take(station.state, wanted.combine_chunks().to_batches()[0])
+            return
+        self._gathered.setdefault(station.state, []).append(wanted)
+        self._gathered_bytes += wanted.nbytes
+        if self._gathered_bytes >= self._evaluator.memory.piece:
+            self._gather(are_full=True)
+
+    def _gather(self, *, are_full: bool) -> None:
+        """Keep rows that stay here, as their states have them."""
+        for state, tables in self._gathered.items():
+            rows = pa.concat_tables(tables).combine_chunks().to_batches()[0]
+            placed = self._evaluator.keep(state, RowSet.sorted(rows, MAX_TIME), is_full=are_full)
+            self._next.setdefault(state, []).append(placed)
+        self._gathered, self._gathered_bytes = {}, 0
+
+    def _staying(self) -> dict[StateId, list[RowSet]]:
+        """Rows of the next round."""
+        self._gather(are_full=False)
+        found, self._next = self._next, {}
+        return found

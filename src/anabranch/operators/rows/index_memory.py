@@ -55,3 +55,10 @@ class IndexMemory:
 
 INDEX_MEMORY = IndexMemory()
 """That of this process, which works for one slot at a time."""
+SHARE = 0.5
+"""Of the budget of a slot's work, what orders of kept rows may take."""
+
+
+def bound_indexes(work_memory: int | None) -> None:
+    """Let orders take up a part of what a slot's work may, or any number of bytes."""
+    INDEX_MEMORY.budget = None if work_memory is None else int(SHARE * work_memory)

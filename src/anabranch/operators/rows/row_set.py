@@ -81,6 +81,16 @@ class RowSet:
         rows = RowSet(batch)
         return rows.as_old() if self.is_old else rows
 
+    def part(self, partitions: npt.NDArray[np.bool_]) -> RowSet:
+        """The same, without a copy where they lie together, as those of a site do in a map without moves."""
+        mine = partitions[partition_of(self.int64s(HASH))]
+        rows, first = int(np.count_nonzero(mine)), int(mine.argmax()) if len(mine) else 0
+        if rows == len(self):
+            return self
+        if mine[first : first + rows].all():
+            return RowSet(self.batch.slice(first, rows))
+        return RowSet(self.batch.filter(pa.array(mine)))
+
     def __len__(self) -> int:
         return int(self.batch.num_rows)
 

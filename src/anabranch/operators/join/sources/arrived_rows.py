@@ -29,8 +29,10 @@ class ArrivedRows:
     """
 
     evaluator: JoinEvaluator
-    arrived: Mapping[StateId, RowSet]
+    arrived: Mapping[StateId, Sequence[RowSet]]
     held: Mapping[StateId, Sequence[RowSet]]
+    came: Mapping[StateId, Sequence[RowSet]] = field(default_factory=dict)
+    """Rows that arrived in earlier rounds of this hop."""
     found: dict[StateId, Int64s] = field(default_factory=dict)
     met: dict[StateId, Int64s] = field(default_factory=dict)
 
@@ -39,11 +41,10 @@ class ArrivedRows:
         yield Way(node, meetings)
 
     def new(self, node: Operand) -> Sequence[RowSet]:
-        rows = self.arrived.get(node.state)
-        return () if rows is None or not len(rows) else (rows,)
+        return [rows for rows in self.arrived.get(node.state, ()) if len(rows)]
 
     def kept(self, node: Operand) -> Sequence[RowSet]:
-        return self.held.get(node.state, ())
+        return [*self.held.get(node.state, ()), *self.came.get(node.state, ())]
 
     def _counted(self, node: JoinNode, meeting: Meeting) -> Iterator[RowSet]:
         new_side, old_side = node.sides if meeting.new_is_left else node.sides[::-1]
@@ -52,5 +53,6 @@ class ArrivedRows:
             yield old
             pairs = self.evaluator.pairs_by_partition - before
             self.found[new_side.state] = self.found.get(new_side.state, _NONE) + pairs
-            theirs = self.found if old is self.arrived.get(old_side.state) else self.met
+            is_new = any(old is rows for rows in self.arrived.get(old_side.state, ()))
+            theirs = self.found if is_new else self.met
             theirs[old_side.state] = theirs.get(old_side.state, _NONE) + pairs

@@ -1,0 +1,159 @@
+"""Joins that change between a tree and stations with a step: what they keep gets other addresses.
+
+The manifest of the step has the new layout and the blocks of the old one; the next step gives their rows new
+addresses before it works on anything (`engine.task.readdress`). A crash in between repeats that step.
+
+A join changes when nothing of it is under way: none of its rows waits, no older track of it ends, none of
+its states is still to be computed, and no row of it has copies. Until then it goes on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from anabranch.adapt.boundary.boundary_state import BoundaryState
+from anabranch.adapt.events import Event, EventKind
+from anabranch.adapt.tracks.tracks import Migration, Track
+from anabranch.engine.boundary.observation import IsOver
+from anabranch.engine.live.prepared import Prepared
+from anabranch.engine.step.side_files import catalog_file
+from anabranch.engine.step.step_outcome import StepOutcome
+from anabranch.exchange.partition_set import EVERY, PartitionSet
+from anabranch.plan.cost.migration_cost import Strategy
+from anabranch.plan.inputs import RoutedQuery
+from anabranch.plan.local_plan import LocalPlan
+from anabranch.plan.readdressing import Readdressing, follows, plan_along, to_stations, to_tree
+from anabranch.plan.tree import parse_plan
+from anabranch.queries.catalog import Catalog, reconcile
+from anabranch.state import Manifest
+
+
+def with_orderings(
+    outcome: StepOutcome, wanted: Mapping[str, bool], is_over: IsOver
+) -> tuple[StepOutcome, tuple[Migration, ...]]:
+    """The outcome of a step after which joins are laid out otherwise, and plans that have to come first.
+
+    Parameters
+    ----------
+    wanted
+        By query, whether it is to run at stations.
+    """
+    catalog, either_way = outcome.prepared.catalog, outcome.prepared.observation.either_way
+    changing: list[RoutedQuery] = []
+    migrations: list[Migration] = []
+    for routed in catalog.layout.queries if wanted and not catalog.dropped() else ():
+        name, is_at_stations = routed.query.name, routed.tree is not None
+        if wanted.get(name, is_at_stations) == is_at_stations or name not in either_way:
+            continue
+        if name in catalog.failed():
+            continue
+        if _is_settled(routed, outcome):
+            first = [] if is_at_stations else _plans_first(routed, outcome)
+            migrations += first or []
+            changing += [routed] if first == [] else []
+    if not changing:
+        return outcome, tuple(migrations)
+    return _relaid(outcome, changing, is_over), tuple(migrations)
+
+
+def _is_settled(routed: RoutedQuery, outcome: StepOutcome) -> bool:
+    """Whether nothing of a join is under way."""
+    name, tracks, blocks = routed.query.name, outcome.decisions.tracks, outcome.manifest.blocks
+    states = {node.state for node in _plan_of(outcome.prepared.catalog, name).nodes()}
+    waiting = {state.waiting for state in states if state}
+    if any(b.state in waiting for b in blocks):
+        return False
+    pending = {t.query for t in tracks.ending} | {r.query for r in tracks.rebuilds}
+    if tracks.transfers or tracks.relaid or name in pending:
+        return False
+    if any(states.intersection(key.states) for key in outcome.state.hot.keys):
+        return False
+    # Rows that aligned routing has copied are in several partitions.
+    is_pinned = routed.tree is None and not routed.routing
+    return not is_pinned or len({p for b in blocks if b.state in states for p, _ in b.partitions}) <= 1
+
+
+def _plans_first(routed: RoutedQuery, outcome: StepOutcome) -> list[Migration] | None:
+    """Changes of plans without which a tree is no order of stations; None where these would keep too much."""
+    name = routed.query.name
+    tree = outcome.prepared.observation.either_way[name]
+    plans = {(track.plan, track.since) for track in _tracks_used(routed, outcome)}
+    if len(plans) <= 1 and all(follows(tree, parse_plan(plan)) for plan, _ in plans):
+        return []
+    if any(left.split(" ", 2)[1] == name for left in outcome.state.plans.abandoned):
+        return None
+    plan, sites = str(plan_along(tree)), outcome.decisions.partition_map.sites
+    return [Migration(name, site, plan, Strategy.MOVING_STATE) for site in range(sites)]
+
+
+def _tracks_used(routed: RoutedQuery, outcome: StepOutcome) -> list[Track]:
+    """Tracks that have rows."""
+    here, name = outcome.decisions.partition_map, routed.query.name
+    states = {node.state for node in _plan_of(outcome.prepared.catalog, name).nodes()}
+    blocks = (b for b in outcome.manifest.blocks if b.state in states)
+    having = PartitionSet.of(p for b in blocks for p, _ in b.partitions)
+    by_site = enumerate(here.partitions_by_site())
+    return [t for s, owned in by_site for t in outcome.decisions.tracks.newest(name, s, owned & having)]
+
+
+def _relaid(outcome: StepOutcome, changing: Sequence[RoutedQuery], is_over: IsOver) -> StepOutcome:
+    before, manifest, decisions = outcome.prepared, outcome.manifest, outcome.decisions
+    catalog = _catalog(before.catalog, manifest, {r.query.name: r.tree is None for r in changing})
+    prepared = Prepared.of(catalog, is_over)
+    defaults = prepared.compiled.defaults
+    tracks = decisions.tracks.for_queries(defaults, decisions.partition_map.sites)
+    moves: list[Readdressing] = []
+    for routed in changing:
+        name = routed.query.name
+        after = _plan_of(catalog, name)
+        if routed.tree is not None:
+            moves += to_tree(_plan_of(before.catalog, name), after, catalog.layout)
+            tracks = tracks.recomputed(name, decisions.partition_map, EVERY)
+        elif used := _tracks_used(routed, outcome):
+            moves += to_stations(before.compiled.compiler.plan_of(used[0]), after, catalog.layout)
+    tracks = replace(tracks, relaid=tuple(dict.fromkeys(moves)))
+    content, file = catalog_file(catalog, None, manifest.stamp)
+    return replace(
+        outcome,
+        manifest=replace(
+            manifest,
+            queries=catalog.states,
+            catalog=content,
+            catalog_file=file,
+            tracks=tracks.beside(defaults).to_json(),
+        ),
+        prepared=prepared,
+        state=BoundaryState.from_json(outcome.state.to_json(), prepared.observation.joins),
+        decisions=replace(decisions, tracks=tracks),
+        events=(*outcome.events, *(_told(manifest.batch, routed) for routed in changing)),
+    )
+
+
+def _catalog(catalog: Catalog, manifest: Manifest, at_stations: Mapping[str, bool]) -> Catalog:
+    """The catalog with some queries laid out otherwise."""
+    known = dict(manifest.catalog["queries"])
+    for name, stations in at_stations.items():
+        known[name] = {**known[name], "stations": stations, "laid": manifest.number + 1, "plan": None}
+    after = reconcile(
+        catalog.streams,
+        catalog.answered,
+        replace(manifest, queries=catalog.states, catalog={**manifest.catalog, "queries": known}),
+        sources_by_name=catalog.sources_by_name,
+        stations=catalog.stations,
+        eddies=catalog.eddies,
+        submitted=catalog.submitted,
+    )
+    after = replace(after, forgotten=catalog.forgotten)
+    return replace(after, content=after.to_json())
+
+
+def _plan_of(catalog: Catalog, name: str) -> LocalPlan:
+    return next(plan for plan in catalog.plans if plan.query.name == name)
+
+
+def _told(batch: int, routed: RoutedQuery) -> Event:
+    name = routed.query.name
+    how = "at stations on all sites, each row in its own order" if routed.tree is None else "as a join tree"
+    data = {"query": name, "stations": routed.tree is None}
+    return Event(batch, EventKind.ORDER_CHANGED, f"query {name} runs {how} from the next step on", data)
