@@ -15,7 +15,7 @@ from anabranch.plan.readdressing import Readdressing
 from anabranch.plan.state_id import StateId
 from anabranch.state import BlockMeta, StreamState
 
-BLOCK = BlockMeta("old", "s", 0, 0, 0, 5, 10, "", 0, 0, 0, ((1, 2), (7, 3)))
+BLOCK = BlockMeta("old", StateId("s"), 0, 0, 0, 5, 10, "", 0, 0, 0, ((1, 2), (7, 3)))
 
 
 @dataclass
@@ -44,7 +44,7 @@ def test_rows_that_waited_have_entered_or_wait_in_a_block_of_this_step() -> None
 
 
 def test_slices_that_were_copied_away_are_gone() -> None:
-    shipment = Shipment(0, 1, "s", {"old": PartitionSet.of([7])}, (0, 0))
+    shipment = Shipment(0, 1, StateId("s"), {"old": PartitionSet.of([7])}, (0, 0))
     (found,) = blocks_after(Task((BLOCK,), shipments=(shipment,)), [])  # type: ignore[arg-type]
     assert found.partitions == ((1, 2),)
 
