@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anabranch.spark.predicates import predicate
     from anabranch.spark.run import Run
     from anabranch.spark.session import Session
-    from anabranch.spark.spark_session import spark_session
+    from anabranch.spark.start.spark_session import spark_session
     from anabranch.state.errors import (
         CheckpointInUseError,
         CorruptionError,
@@ -89,7 +89,7 @@ _HOMES = {
     "parse_flow": "language.flow",
     "predicate": "spark.predicates",
     "shared": "engine.sinks.shared_sink",
-    "spark_session": "spark.spark_session",
+    "spark_session": "spark.start.spark_session",
 }
 
 

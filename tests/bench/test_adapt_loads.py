@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from anabranch.adapt.events import Event, EventKind
-from anabranch.bench.adapt_loads import _judged, run_loads
+from anabranch.bench.adapting.adapt_loads import _judged, run_loads
 from anabranch.bench.engine_run import WARM_UP_BATCHES
 from anabranch.bench.report import loads_table
 

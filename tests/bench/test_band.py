@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from anabranch.bench.band import run_band, run_distance
+from anabranch.bench.joins.band import run_band, run_distance
 from anabranch.bench.report import band_table, plain_json
 
 

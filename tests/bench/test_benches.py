@@ -11,7 +11,8 @@ import pytest
 
 from anabranch.bench.empty import run_empty
 from anabranch.bench.engine_run import EngineRun, Skipped
-from anabranch.bench.join import JoinBench, JoinResult, run_join_bench
+from anabranch.bench.joins.join import JoinBench, JoinResult, run_join_bench
+from anabranch.bench.joins.window_scale import run_window_scale
 from anabranch.bench.memory import run_memory
 from anabranch.bench.parse import ParseBench, run_parse_bench
 from anabranch.bench.report import (
@@ -25,7 +26,6 @@ from anabranch.bench.report import (
 )
 from anabranch.bench.same_results import difference
 from anabranch.bench.window import WindowBench, run_window_bench
-from anabranch.bench.window_scale import run_window_scale
 from anabranch.bench.worker_memory import python_workers
 from anabranch.workloads.uniform import uniform_streams
 

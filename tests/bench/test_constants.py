@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from anabranch.bench.constants import constants_table, run_constants
+from anabranch.bench.many.constants import constants_table, run_constants
 from anabranch.bench.report import plain_json
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from anabranch.bench.filter import run_filter
+from anabranch.bench.kernels.filter import run_filter
 from anabranch.bench.report import filter_table, plain_json
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from anabranch.bench.hotkey import run_hotkey
+from anabranch.bench.joins.hotkey import run_hotkey
 from anabranch.bench.report import hotkey_table
 from anabranch.cli.app import app
 

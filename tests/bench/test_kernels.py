@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anabranch.bench.hot_join import run_hot_joins
-from anabranch.bench.kernel_cases import CASES, Work
-from anabranch.bench.kernel_load import ORDERS, KernelLoad, TimeOrder
-from anabranch.bench.kernels import MOST, KernelBench, KernelTimes, run_kernels
+from anabranch.bench.joins.hot_join import run_hot_joins
+from anabranch.bench.kernels.kernel_cases import CASES, Work
+from anabranch.bench.kernels.kernel_load import ORDERS, KernelLoad, TimeOrder
+from anabranch.bench.kernels.kernels import MOST, KernelBench, KernelTimes, run_kernels
 from anabranch.bench.report import hot_join_table, kernel_table, plain_json
 
 ROWS = 400_000

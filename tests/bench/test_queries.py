@@ -8,8 +8,8 @@ import duckdb
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from anabranch.bench.queries import WINDOW_US, oracle
-from anabranch.bench.tree_cpu import tree_cpu_s
+from anabranch.bench.joins.tree_cpu import tree_cpu_s
+from anabranch.bench.many.queries import WINDOW_US, oracle
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.memory_sink import MemorySink

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from anabranch.bench.adapting.station_scale import run_station_scale
+from anabranch.bench.adapting.stations import run_orders
 from anabranch.bench.report import stations_tables
-from anabranch.bench.station_scale import run_station_scale
-from anabranch.bench.stations import run_orders
 from anabranch.workloads.chain import Chain
 
 

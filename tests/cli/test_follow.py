@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from anabranch.cli.follow import follow
+from anabranch.cli.screen.follow import follow
 from anabranch.cli.stop_request import StopRequest
 from anabranch.errors import AnabranchError
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.adapt.events import Event
-from anabranch.cli.last_word import last_word
+from anabranch.cli.screen.last_word import last_word
 from anabranch.engine.local_driver import LocalRun
 from anabranch.plan.logical import Query
 from tests.engine.nasty_runs import bind, rows, stream

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from anabranch.bench.anabranch_join import join_text
+from anabranch.bench.joins.anabranch_join import join_text
 from anabranch.bench.peers import duckdb_batch_join
 from anabranch.testing.oracle_compare import assert_same_rows
 from anabranch.workloads.uniform import Workload, uniform_streams

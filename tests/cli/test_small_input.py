@@ -9,7 +9,7 @@ import pytest
 from anabranch.cli.small_input import QUICK_COMPILER, SMALL_BYTES, SMALL_FILES, quick_options
 from anabranch.language.flow import parse_flow
 from anabranch.plan.logical import Flow
-from anabranch.spark.spark_session import DEFAULTS, JAVA_OPTIONS, settings_to_start
+from anabranch.spark.start.spark_session import DEFAULTS, JAVA_OPTIONS, settings_to_start
 
 
 def _flow(source: str) -> Flow:

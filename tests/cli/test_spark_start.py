@@ -8,8 +8,8 @@ import pytest
 import typer
 
 from anabranch.cli import spark_start
+from anabranch.cli.screen.telling import InputError, telling
 from anabranch.cli.spark_start import log_kept_after_failure
-from anabranch.cli.telling import InputError, telling
 from anabranch.errors import RunError
 
 

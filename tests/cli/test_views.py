@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from anabranch.adapt.events import Event, EventKind
-from anabranch.cli.screen import Screen
-from anabranch.cli.views import JsonView, LineView, LiveView, batch_line, choose_view
+from anabranch.cli.screen.screen import Screen
+from anabranch.cli.screen.views import JsonView, LineView, LiveView, batch_line, choose_view
 from anabranch.engine.progress import Progress, QueryProgress, SiteProgress, StateProgress, StreamProgress
 from anabranch.errors import AnabranchError
 from anabranch.spark.run_html import run_html

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.adapt.memory.site_budgets import RowBudget
-from anabranch.engine.task.admission import ARRIVAL, LONGEST_WAIT, Admission, admit
+from anabranch.engine.task.arrival.admission import ARRIVAL, LONGEST_WAIT, Admission, admit
 from anabranch.exchange.address import PARTITION_BITS, PARTITIONS
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.plan.inputs import HASH, TIME

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anabranch.engine.task.arrivals import Arrivals, _positions_by_value
+from anabranch.engine.task.arrival.arrivals import Arrivals, _positions_by_value
 from anabranch.exchange.address import PARTITIONS
 
 EVERYTHING = np.ones(PARTITIONS, dtype=np.bool_)

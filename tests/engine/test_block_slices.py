@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.engine.task.block_slices import ranges_within, slice_block
-from anabranch.engine.task.open_blocks import OpenBlock
+from anabranch.engine.task.blocks.block_slices import ranges_within, slice_block
+from anabranch.engine.task.blocks.open_blocks import OpenBlock
 from anabranch.exchange.address import PARTITION_BITS, PARTITIONS
 from anabranch.exchange.partition_counts import partition_counts
 from anabranch.exchange.partition_set import PartitionSet

@@ -18,7 +18,7 @@ from anabranch.engine.live.mailbox import Letter, await_answer, letters, post
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.parquet_sink import ParquetSink
-from anabranch.engine.task.staging import output_schema
+from anabranch.engine.task.results.staging import output_schema
 from anabranch.errors import ConfigError
 from anabranch.plan.logical import Connector, Query
 from anabranch.queries.turnover import Replace

@@ -11,8 +11,9 @@ import pytest
 
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
-from anabranch.engine.step import batch_loop, side_files
-from anabranch.engine.task import constants
+from anabranch.engine.step import batch_loop
+from anabranch.engine.step.manifests import side_files
+from anabranch.engine.task.worker import constants
 from anabranch.state import CorruptionError, PosixStorage, block_lists, newest, side_file
 from anabranch.state.manifest_codec import encode
 from anabranch.state.paths import CATALOGS, CONSTANTS, LISTS

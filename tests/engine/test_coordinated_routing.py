@@ -15,7 +15,7 @@ from anabranch.engine.task import coordinated_run
 from anabranch.engine.task.coordinated_run import travelling_state, whose
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Query
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 from anabranch.testing.stream_model import accepted_rows, expected_rows, scratch
 from tests.engine.stations import names_of
 from tests.engine.test_aligned_routing import GROUPED, SELF

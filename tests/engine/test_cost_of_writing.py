@@ -10,7 +10,8 @@ import pytest
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.reports import SiteReport, SlotReport, charge_writing
 from anabranch.engine.settings import Settings
-from anabranch.engine.task import site_groups, staging
+from anabranch.engine.task.results import staging
+from anabranch.engine.task.sites import site_groups
 from tests.engine.nasty_runs import bind, rows, stream
 
 A, B = stream("a"), stream("b")

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.engine.task import draining_rows
-from anabranch.engine.task.draining_rows import forget_gathered, gather
-from anabranch.engine.task.open_blocks import UNUSED_S, OpenBlock
+from anabranch.engine.task.blocks import draining_rows
+from anabranch.engine.task.blocks.draining_rows import forget_gathered, gather
+from anabranch.engine.task.blocks.open_blocks import UNUSED_S, OpenBlock
 from anabranch.exchange.address import PARTITIONS, partition_of
 from anabranch.exchange.partition_set import PartitionSet
 from anabranch.operators.rows.row_set import RowSet

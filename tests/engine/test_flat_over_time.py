@@ -15,7 +15,7 @@ from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.memory_sink import MemorySink
 from anabranch.engine.sinks.shared_sink import shared
-from anabranch.engine.task.constants import compiled_constants
+from anabranch.engine.task.worker.constants import compiled_constants
 from anabranch.state import PosixStorage
 from anabranch.state.manifest_codec import encode
 from anabranch.testing.stream_model import scratch

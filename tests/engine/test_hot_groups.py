@@ -12,7 +12,8 @@ import pytest
 from anabranch.adapt.routing import hot_keys
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
-from anabranch.engine.task import heavy_keys, hot_groups
+from anabranch.engine.task import hot_groups
+from anabranch.engine.task.arrival import heavy_keys
 from anabranch.exchange.split_router import HotKey
 from anabranch.language.flow import bind_query
 from anabranch.operators.group.answered_share import EVERYTHING

@@ -13,7 +13,7 @@ from anabranch.adapt.routing import hot_keys
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.local_ingest import mix_longs
 from anabranch.engine.settings import Settings
-from anabranch.engine.task import heavy_keys
+from anabranch.engine.task.arrival import heavy_keys
 from anabranch.language.flow import bind_query
 from anabranch.state import compaction
 from anabranch.testing.stream_model import accepted_rows, expected_rows, scratch

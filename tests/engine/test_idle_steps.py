@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from anabranch.engine.step.idle_steps import IdleSteps
+from anabranch.engine.step.times.idle_steps import IdleSteps
 
 LONG_S = 30.0
 

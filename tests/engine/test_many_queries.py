@@ -9,8 +9,8 @@ import pytest
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.engine.step import task_plan
-from anabranch.engine.task import open_blocks
-from anabranch.engine.task.open_blocks import OpenBlock
+from anabranch.engine.task.blocks import open_blocks
+from anabranch.engine.task.blocks.open_blocks import OpenBlock
 from anabranch.state.block import BlockMeta
 from anabranch.testing.stream_model import scratch
 from tests.engine.nasty_runs import bind, rows, stream

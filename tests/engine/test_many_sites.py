@@ -14,9 +14,9 @@ from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.reports import SiteReport
 from anabranch.engine.settings import Settings
 from anabranch.engine.step.batch_loop import BatchSummary
-from anabranch.engine.task import site_groups
-from anabranch.engine.task.site_groups import group_sites
-from anabranch.engine.task.site_work import TrackWork
+from anabranch.engine.task.sites import site_groups
+from anabranch.engine.task.sites.site_groups import group_sites
+from anabranch.engine.task.sites.site_work import TrackWork
 from tests.engine.nasty_runs import START, bind, stream
 
 A, B = stream("a"), stream("b")

@@ -19,7 +19,7 @@ from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.engine.sinks.shared_sink import shared
-from anabranch.engine.task.staging import output_schema
+from anabranch.engine.task.results.staging import output_schema
 from anabranch.plan.logical import Connector
 from anabranch.state.storage import lease
 from anabranch.testing.stream_model import StreamModel, accepted_rows, expected_rows

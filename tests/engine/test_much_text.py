@@ -11,7 +11,8 @@ import pytest
 from anabranch.engine import local_driver
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
-from anabranch.engine.task import arrivals, staging
+from anabranch.engine.task.arrival import arrivals
+from anabranch.engine.task.results import staging
 from anabranch.operators.rows.row_set import concat_rows
 from anabranch.plan.logical import Column, Stream
 from anabranch.state.paths import DEAD_LETTERS

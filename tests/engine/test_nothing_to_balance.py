@@ -14,7 +14,7 @@ from anabranch.adapt.events import EventKind
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.reports import SiteReport
 from anabranch.engine.settings import Settings
-from anabranch.engine.task import site_groups
+from anabranch.engine.task.sites import site_groups
 from anabranch.exchange.partition_map import PartitionMap
 from tests.engine.nasty_runs import START, bind, stream
 from tests.support.observed_steps import observed_step

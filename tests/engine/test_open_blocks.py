@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anabranch.engine.task.open_blocks import UNUSED_S, close_blocks, open_blocks, opened
+from anabranch.engine.task.blocks.open_blocks import UNUSED_S, close_blocks, open_blocks, opened
 from anabranch.exchange.address import PARTITIONS
 from anabranch.state.block import BlockMeta
 from anabranch.state.errors import CorruptionError

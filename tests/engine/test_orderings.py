@@ -20,7 +20,7 @@ from anabranch.engine.settings import Settings
 from anabranch.language.flow import bind_query
 from anabranch.plan.inputs import MAX_TIME
 from anabranch.plan.nodes import StationsNode
-from anabranch.plan.readdressing import to_stations
+from anabranch.plan.stations.readdressing import to_stations
 from anabranch.testing.oracle_compare import DifferentRows
 from anabranch.testing.stream_model import accepted_rows, expected_rows, scratch
 from tests.engine.stations import STREAMS, any_way, names_of, random_batches, random_tree

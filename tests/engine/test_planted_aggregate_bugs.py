@@ -11,8 +11,9 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from anabranch.engine.step import retention, task_plan
-from anabranch.engine.task import arrivals
+from anabranch.engine.step import task_plan
+from anabranch.engine.step.manifests import retention
+from anabranch.engine.task.arrival import arrivals
 from anabranch.operators.group import (
     gathered_groups,
     newest_rows,

@@ -11,7 +11,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from anabranch.engine.task import block_slices, slot_task
+from anabranch.engine.task import slot_task
+from anabranch.engine.task.blocks import block_slices
 from anabranch.operators.group import window_grouping
 from anabranch.operators.group.final_rows import Emission
 from anabranch.queries.catalog import Catalog

@@ -12,8 +12,10 @@ import pyarrow as pa
 import pytest
 
 from anabranch.engine.event_time import NEVER_LATE
-from anabranch.engine.step import batch_loop, retention
-from anabranch.engine.task import arrivals, slot_task
+from anabranch.engine.step import batch_loop
+from anabranch.engine.step.manifests import retention
+from anabranch.engine.task import slot_task
+from anabranch.engine.task.arrival import arrivals
 from anabranch.operators.join import theta_join
 from anabranch.operators.join.match import Side, match
 from anabranch.operators.join.sources import tree_rows

@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from anabranch.engine.step import finality
+from anabranch.engine.step.times import finality
 from anabranch.engine.task.track_run import TrackRun
 from anabranch.operators import kept_states, plan_operator
 from anabranch.operators.group import alive_results, window_aggregate, window_distinct

@@ -12,8 +12,11 @@ import pyarrow as pa
 import pytest
 
 from anabranch.adapt.tracks import tracks
-from anabranch.engine.step import settled_tracks, task_plan
-from anabranch.engine.task import arrivals, site_work, slot_task, track_run
+from anabranch.engine.step import task_plan
+from anabranch.engine.step.manifests import settled_tracks
+from anabranch.engine.task import slot_task, track_run
+from anabranch.engine.task.arrival import arrivals
+from anabranch.engine.task.sites import site_work
 from anabranch.exchange.partition_set import NOTHING
 from anabranch.exchange.slot_map import SlotMap
 from anabranch.operators.join.sources import ending_chains, ending_rows

@@ -11,15 +11,12 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from anabranch.engine.step import finality, retention, task_plan
-from anabranch.operators.group import (
-    aligned_windows,
-    grouped_windows,
-    row_aggregates,
-    session_windows,
-    window_rows,
-)
+from anabranch.engine.step import task_plan
+from anabranch.engine.step.manifests import retention
+from anabranch.engine.step.times import finality
 from anabranch.operators.group.final_rows import Emission
+from anabranch.operators.group.folds import row_aggregates
+from anabranch.operators.group.windows import aligned_windows, grouped_windows, session_windows, window_rows
 from anabranch.plan.logical import GroupWindow
 from tests.support.generated_aggregates import check_aggregates
 from tests.support.generated_windows import window_cases

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
-from anabranch.engine.step import finality
+from anabranch.engine.step.times import finality
 from anabranch.language.flow import bind_query
 from anabranch.operators.group.final_rows import Emission
 from anabranch.plan.logical import Column, Stream

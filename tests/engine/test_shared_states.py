@@ -15,7 +15,7 @@ from anabranch.engine.local_ingest import mix_longs
 from anabranch.engine.settings import Settings
 from anabranch.errors import ConfigError
 from anabranch.language.flow import bind_query
-from anabranch.plan.state_id import StateId, StateKind
+from anabranch.plan.states.state_id import StateId, StateKind
 from anabranch.state import compaction
 from anabranch.testing.stream_model import accepted_rows, expected_rows, scratch
 from tests.engine.stations import names_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anabranch.adapt.tracks.tracks import Tracks, Transfer
-from anabranch.engine.step.shipments import Shipment, without_shipped
+from anabranch.engine.step.manifests.shipments import Shipment, without_shipped
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import PartitionSet

@@ -12,7 +12,7 @@ from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.language.flow import bind_query
 from anabranch.plan.nodes import StationsNode
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 from anabranch.queries.catalog import explain_query, reconcile
 from anabranch.state import compaction
 from anabranch.testing.stream_model import accepted_rows, expected_rows, scratch

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from anabranch.engine.task.wire import decode, lane_type_of, wire_of
+from anabranch.engine.task.arrival.wire import decode, lane_type_of, wire_of
 from anabranch.operators.rows.arrow_types import arrow_type
 from anabranch.plan.inputs import HASH, TIME, Input, Route
 from anabranch.plan.logical import Field

@@ -21,11 +21,11 @@ from anabranch.adapt.events import EventKind
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.engine.step.batch_loop import BatchSummary
-from anabranch.engine.task import machine_memory
-from anabranch.engine.task.machine_memory import usual_work_memory
+from anabranch.engine.task.worker import machine_memory
+from anabranch.engine.task.worker.machine_memory import usual_work_memory
 from anabranch.errors import ConfigError
 from anabranch.operators import work_memory
-from anabranch.plan.state_id import StateKind
+from anabranch.plan.states.state_id import StateKind
 from anabranch.spark.run_driver import RunDriver
 from anabranch.testing.oracle_compare import DifferentRows
 from tests.engine.nasty_runs import bind, rows, stream

@@ -3,13 +3,13 @@
 import subprocess
 import sys
 
-from anabranch.engine.task.worker_process import KEPT
+from anabranch.engine.task.worker.worker_process import KEPT
 
 SCRIPT = """
 import sys
 import numpy as np
 import pyarrow as pa
-from anabranch.engine.task.worker_process import give_back_surplus, keep_memory
+from anabranch.engine.task.worker.worker_process import give_back_surplus, keep_memory
 
 def private_mb():
     return int(open("/proc/self/status").read().split("RssAnon:")[1].split()[0]) >> 10

@@ -13,8 +13,7 @@ from anabranch.exchange.address import PARTITIONS, partition_of
 from anabranch.operators.group import alive_results
 from anabranch.operators.group.alive_results import Instants, fold_alive, none_before
 from anabranch.operators.group.final_rows import Emission, FinalRows, final_rows
-from anabranch.operators.group.group_hash import group_hashes, seed_of
-from anabranch.operators.group.partial_aggregate import (
+from anabranch.operators.group.folds.partial_aggregate import (
     Count,
     ExactSum,
     FloatSum,
@@ -23,6 +22,7 @@ from anabranch.operators.group.partial_aggregate import (
     Moments,
     Summary,
 )
+from anabranch.operators.group.group_hash import group_hashes, seed_of
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.plan.inputs import DEADLINE, HASH, TIME
 

@@ -11,10 +11,10 @@ import pytest
 from anabranch.exchange.address import PARTITIONS
 from anabranch.language.flow import bind_query
 from anabranch.operators.group.final_rows import Emission
+from anabranch.operators.group.folds.range_fold import Folded
+from anabranch.operators.group.folds.window_bounds import Runs
 from anabranch.operators.group.held_bytes import held_bytes
-from anabranch.operators.group.range_fold import Folded
 from anabranch.operators.group.window_aggregate import WindowAggregate
-from anabranch.operators.group.window_bounds import Runs
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.plan.aggregate import WindowNode
 from anabranch.plan.inputs import HASH, TIME, layout_of

@@ -8,10 +8,10 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from anabranch.operators.group import range_fold
-from anabranch.operators.group.range_fold import minimum_of, moments_of, sum_of
-from anabranch.operators.group.sliding_fold import NOTHING, steps
-from anabranch.operators.group.window_bounds import Ranges, Runs
+from anabranch.operators.group.folds import range_fold
+from anabranch.operators.group.folds.range_fold import minimum_of, moments_of, sum_of
+from anabranch.operators.group.folds.sliding_fold import NOTHING, steps
+from anabranch.operators.group.folds.window_bounds import Ranges, Runs
 from anabranch.operators.rows.arrays import Int64s
 
 ROWS = 400

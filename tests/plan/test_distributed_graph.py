@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from anabranch.plan.distributed_graph import AnnotatedGraph, DistributedGraph
-from anabranch.plan.output_modules import DistributedPlan
+from anabranch.plan.stations.distributed_graph import AnnotatedGraph, DistributedGraph
+from anabranch.plan.stations.output_modules import DistributedPlan
 
 FIGURE = AnnotatedGraph(
     homes={"R1": "1", "R2": "2", "R3": "1", "R4": "4", "R5": "5", "R6": "6"},

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from anabranch.plan.graph import JoinGraph
-from anabranch.plan.join_tree import Edge, JoinTree
+from anabranch.plan.stations.join_tree import Edge, JoinTree
 
 
 def tree_of(*edges: str) -> JoinTree:

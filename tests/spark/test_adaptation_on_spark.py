@@ -15,7 +15,7 @@ import anabranch as ab
 from anabranch.adapt.balance.worth import Worth
 from anabranch.adapt.memory.admission import OPEN, Admission
 from anabranch.adapt.memory.site_budgets import RowBudget
-from anabranch.bench.anabranch_join import start_join
+from anabranch.bench.joins.anabranch_join import start_join
 from anabranch.testing.oracle_compare import assert_same_rows
 from anabranch.workloads.crowded import crowded_streams
 from anabranch.workloads.stream_files import Workload

@@ -17,8 +17,8 @@ from anabranch.engine.sinks.sink import Sink
 from anabranch.errors import ConfigError
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Connector
-from anabranch.spark.connected_sink import connected_sink
-from anabranch.spark.writer_sink import WriterSink
+from anabranch.spark.sinks.connected_sink import connected_sink
+from anabranch.spark.sinks.writer_sink import WriterSink
 from tests.engine.nasty_runs import rows, stream
 
 A = stream("a")

@@ -22,7 +22,7 @@ PORT = 7077  # nobody else is in these networks
 DRIVER = """
 import sys
 from anabranch.errors import ConfigError
-from anabranch.spark import spark_session as starting
+from anabranch.spark.start import spark_session as starting
 
 starting.await_executor.__kwdefaults__["seconds"] = float(sys.argv[3])
 conf = {"spark.driver.host": sys.argv[2], "spark.driver.bindAddress": sys.argv[2],

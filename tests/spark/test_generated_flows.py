@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 import anabranch as ab
 from anabranch.engine.sinks.memory_sink import MemorySink
 from anabranch.language.flow import bind_query, parse_flow
-from anabranch.spark.prepared import same_everywhere
+from anabranch.spark.reading.prepared import same_everywhere
 from anabranch.testing.stream_model import StreamModel, expected_rows, scratch
 from tests.spark.spark_sessions import write_batches
 from tests.support.generated_flows import LABELS, TABLE, FlowCase, flow_cases

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.spark.conf import cheap_logs
-from anabranch.spark.log_files import log_files_known
+from anabranch.spark.start.conf import cheap_logs
+from anabranch.spark.start.log_files import log_files_known
 
 pytestmark = pytest.mark.spark
 

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
-from anabranch.engine.task.dead_letters import opened
+from anabranch.engine.task.arrival.dead_letters import opened
 from anabranch.language.flow import parse_flow
 from anabranch.plan.logical import Column, Connector, Stream
-from anabranch.spark.malformed import keeps_raw
+from anabranch.spark.reading.malformed import keeps_raw
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

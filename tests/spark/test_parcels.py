@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from anabranch.engine.task.parcel import Content
-from anabranch.plan.state_id import StateId, StateKind
+from anabranch.engine.task.arrival.parcel import Content
+from anabranch.plan.states.state_id import StateId, StateKind
 from anabranch.spark.execute import _parcel
 
 

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anabranch.engine.sinks.memory_sink import MemorySink
-from anabranch.engine.task.routing import routed
-from anabranch.engine.task.wire import TAG
+from anabranch.engine.task.arrival.routing import routed
+from anabranch.engine.task.arrival.wire import TAG
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.router import Router
@@ -23,7 +23,7 @@ from anabranch.exchange.split_router import HotKey, SplitInput, SplitRouter
 from anabranch.exchange.station_router import Redirect, Ways
 from anabranch.language.flow import bind_query
 from anabranch.plan.inputs import HASH, TIME
-from anabranch.spark.ingest import route
+from anabranch.spark.reading.ingest import route
 from anabranch.testing.stream_model import accepted_rows, expected_rows
 from tests.engine.stations import names_of
 from tests.engine.test_hot_groups import TEXTS as GROUPS

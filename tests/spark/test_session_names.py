@@ -11,7 +11,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.engine.sinks.console_sink import ConsoleSink
-from anabranch.spark.declared import as_sink, lateness_us
+from anabranch.spark.reading.declared import as_sink, lateness_us
 
 STREAM = "CREATE STREAM s (k BIGINT, ts TIMESTAMP) FROM json 'in' TIME ts;\n"
 FLOW = STREAM + "CREATE QUERY a INTO console AS SELECT k FROM s;\n"

@@ -14,7 +14,7 @@ from anabranch.language.expressions.spark_functions import SIGNATURES
 from anabranch.language.flow import bind_query
 from anabranch.language.oracle.oracle_sql import given_values
 from anabranch.plan.logical import Column, Stream
-from anabranch.spark.prepared import same_everywhere
+from anabranch.spark.reading.prepared import same_everywhere
 from anabranch.testing.stream_model import expected_rows
 from tests.language.nasty import STREAM, bind, in_spark, nasty_rows
 from tests.spark.spark_sessions import run_to_the_end, write_batches

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from anabranch.errors import ConfigError, RunError
-from anabranch.spark import spark_session
-from anabranch.spark.given_conf import given_conf
-from anabranch.spark.spark_session import (
+from anabranch.spark.start import spark_session
+from anabranch.spark.start.given_conf import given_conf
+from anabranch.spark.start.spark_session import (
     DEFAULTS,
     JAVA_OPTIONS,
     LOOPBACK,

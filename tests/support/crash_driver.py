@@ -26,15 +26,15 @@ from pyspark.sql import SparkSession
 from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.engine.step import batch_loop, delivery
 from anabranch.engine.step.batch_loop import BatchLoop
+from anabranch.engine.task.arrival.parcel import Parcel
 from anabranch.engine.task.hop_run import run_hop
-from anabranch.engine.task.parcel import Parcel
 from anabranch.engine.task.slot_task import SlotTask, run_first_hop
 from anabranch.language.flow import parse_flow
 from anabranch.spark import execute as spark_execute
 from anabranch.spark import session
 from anabranch.spark.run_driver import RunDriver
 from anabranch.spark.session import Session
-from anabranch.spark.spark_session import spark_session
+from anabranch.spark.start.spark_session import spark_session
 from anabranch.state import PosixStorage
 from tests.support.restless import RestlessDecider
 from tests.support.spark_cluster import wait_until

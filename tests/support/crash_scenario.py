@@ -33,11 +33,12 @@ from anabranch.engine.reports import SlotReport
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.engine.step import batch_loop
-from anabranch.engine.task import constants, draining_rows, open_blocks
+from anabranch.engine.task.arrival.parcel import Parcel
+from anabranch.engine.task.arrival.routing import routed
+from anabranch.engine.task.blocks import draining_rows, open_blocks
 from anabranch.engine.task.hop_run import run_hop
-from anabranch.engine.task.parcel import Parcel
-from anabranch.engine.task.routing import routed
 from anabranch.engine.task.slot_task import SlotTask, run_first_hop
+from anabranch.engine.task.worker import constants
 from anabranch.errors import AnabranchError
 from anabranch.language.flow import bind_query
 from anabranch.language.oracle.oracle_sql import oracle_sql, oracle_table

@@ -23,17 +23,12 @@ from anabranch.adapt.boundary.decider import Decider
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.memory_sink import MemorySink
-from anabranch.engine.task import site_groups
+from anabranch.engine.task.sites import site_groups
 from anabranch.exchange.address import PARTITION_BITS
 from anabranch.language.flow import bind_query
-from anabranch.operators.group import (
-    aligned_windows,
-    alive_results,
-    joined_results,
-    session_windows,
-    window_aggregate,
-)
+from anabranch.operators.group import alive_results, joined_results, window_aggregate
 from anabranch.operators.group.group_hash import group_hashes
+from anabranch.operators.group.windows import aligned_windows, session_windows
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.plan.logical import Query, Stream
 from anabranch.state import compaction

@@ -25,9 +25,9 @@ from anabranch.adapt.events import Event
 from anabranch.engine.listener import Listener
 from anabranch.engine.progress import Progress
 from anabranch.plan.logical import Column
-from anabranch.spark.payload import avro_schema
+from anabranch.spark.reading.payload import avro_schema
 from anabranch.spark.session import Session
-from anabranch.spark.spark_session import spark_session
+from anabranch.spark.start.spark_session import spark_session
 from tests.support.crash_driver import die_at, note_batches
 
 PARTS = ("connector", "avro")

@@ -20,7 +20,7 @@ import pyarrow as pa
 from anabranch.adapt.boundary.decider import Decider
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.sinks.memory_sink import MemorySink
-from anabranch.engine.task import site_groups
+from anabranch.engine.task.sites import site_groups
 from anabranch.operators import work_memory
 from anabranch.operators.join import join_evaluator, theta_join
 from anabranch.operators.join.band import band_match

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from anabranch.bench.anabranch_join import anabranch_join
 from anabranch.bench.engine_run import WARM_UP_BATCHES, EngineRun
+from anabranch.bench.joins.anabranch_join import anabranch_join
 from anabranch.bench.peers import empty_foreach_batch
 from anabranch.workloads.uniform import uniform_streams
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from anabranch.bench.anabranch_join import anabranch_join
+from anabranch.bench.joins.anabranch_join import anabranch_join
 from anabranch.bench.worker_memory import WorkerMemory, python_workers
 from anabranch.spark.run import Run
 from anabranch.workloads.uniform import uniform_streams

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from anabranch.spark.conf import conf_set
+from anabranch.spark.start.conf import conf_set
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from anabranch.bench.engine_run import EngineRun
-from anabranch.bench.join import JoinResult
+from anabranch.bench.joins.join import JoinResult
 from anabranch.bench.native_conf import native_conf
 from anabranch.bench.peers import batch_times, count_parquet_rows
 from anabranch.bench.same_results import difference

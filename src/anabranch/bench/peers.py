@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anabranch.bench.engine_run import BatchTime, EngineRun, Skipped
-from anabranch.spark.conf import conf_set
+from anabranch.spark.start.conf import conf_set
 from anabranch.workloads.uniform import StreamFiles, Workload
 
 StateStore = Literal["default", "rocksdb"]

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from anabranch.bench.adapt import SITES, AdaptCost
-from anabranch.bench.adapt_loads import LoadResult
-from anabranch.bench.band import BandBench, DistanceBench
+from anabranch.bench.adapting.adapt import SITES, AdaptCost
+from anabranch.bench.adapting.adapt_loads import LoadResult
+from anabranch.bench.adapting.station_scale import StationScale
+from anabranch.bench.adapting.stations import OrderBench
 from anabranch.bench.empty import EmptyBatches
 from anabranch.bench.engine_run import WARM_UP_BATCHES, EngineRun, Skipped
-from anabranch.bench.filter import FilterBench
-from anabranch.bench.hotkey import HotKeyBench
-from anabranch.bench.join import JoinBench, JoinResult
-from anabranch.bench.kernels import KernelBench
-from anabranch.bench.many_sites import FEW, MANY, ROWS, ManySites
+from anabranch.bench.joins.band import BandBench, DistanceBench
+from anabranch.bench.joins.hotkey import HotKeyBench
+from anabranch.bench.joins.join import JoinBench, JoinResult
+from anabranch.bench.joins.window_scale import WindowScale
+from anabranch.bench.kernels.filter import FilterBench
+from anabranch.bench.kernels.kernels import KernelBench
+from anabranch.bench.many.many_sites import FEW, MANY, ROWS, ManySites
 from anabranch.bench.memory import StateMemory
 from anabranch.bench.parse import ParseBench
-from anabranch.bench.station_scale import StationScale
-from anabranch.bench.stations import OrderBench
 from anabranch.bench.window import WindowBench
-from anabranch.bench.window_scale import WindowScale
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

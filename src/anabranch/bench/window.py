@@ -13,14 +13,14 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.bench.anabranch_join import add_streams
 from anabranch.bench.engine_run import EngineRun
-from anabranch.bench.join import JoinResult
+from anabranch.bench.joins.anabranch_join import add_streams
+from anabranch.bench.joins.join import JoinResult
 from anabranch.bench.native_conf import native_conf
 from anabranch.bench.peers import STATE_STORES, batch_times, count_parquet_rows, watermarked
 from anabranch.engine.sinks.parquet_sink import ParquetSink
-from anabranch.spark.conf import conf_set
 from anabranch.spark.session import Session
+from anabranch.spark.start.conf import conf_set
 from anabranch.testing.oracle_compare import compare_rows
 from anabranch.workloads.uniform import Workload, uniform_streams
 

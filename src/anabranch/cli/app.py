@@ -8,13 +8,13 @@ from anabranch.cli.bench import bench
 from anabranch.cli.bench_queries import bench_queries
 from anabranch.cli.demo.demo import demo
 from anabranch.cli.docs import docs
-from anabranch.cli.explain import explain
+from anabranch.cli.inspect.explain import explain
+from anabranch.cli.inspect.queries import queries
+from anabranch.cli.inspect.state import state
+from anabranch.cli.inspect.submit import drop, submit
 from anabranch.cli.prepare import prepare
-from anabranch.cli.queries import queries
 from anabranch.cli.reproduce import reproduce
 from anabranch.cli.run import run
-from anabranch.cli.state import state
-from anabranch.cli.submit import drop, submit
 
 COMMANDS = (run, explain, state, queries, submit, drop, demo, docs, prepare, reproduce)
 

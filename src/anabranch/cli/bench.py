@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from anabranch.cli.screen.telling import Debug, InputError, telling
 from anabranch.cli.spark_start import parse_conf, start_spark
-from anabranch.cli.telling import Debug, InputError, telling
 from anabranch.errors import AnabranchError
 
 if TYPE_CHECKING:
@@ -65,9 +65,9 @@ def join(
 ) -> None:
     """Join windows of uniform streams, beside Spark's own join and batch engines."""
     with telling(debug=debug), _bench(scratch, conf, debug=debug) as (spark, folder, console):
-        from anabranch.bench.join import PEERS, JoinBench, run_join_bench
+        from anabranch.bench.joins.join import PEERS, JoinBench, run_join_bench
+        from anabranch.bench.joins.window_scale import run_window_scale
         from anabranch.bench.report import join_json, join_notes, join_table, plain_json, window_scale_table
-        from anabranch.bench.window_scale import run_window_scale
 
         if window_scale is not None:
             scaled = run_window_scale(
@@ -188,9 +188,9 @@ def adapt(
 ) -> None:
     """Measure what adaptation costs and saves on loads that need it, and on loads that do not."""
     with telling(debug=debug), _bench(scratch, conf, debug=debug) as (spark, folder, console):
-        from anabranch.bench.adapt import run_adapt
-        from anabranch.bench.adapt_loads import run_loads
-        from anabranch.bench.many_sites import run_many_sites
+        from anabranch.bench.adapting.adapt import run_adapt
+        from anabranch.bench.adapting.adapt_loads import run_loads
+        from anabranch.bench.many.many_sites import run_many_sites
         from anabranch.bench.report import adapt_table, loads_table, many_sites_table, plain_json
 
         loads = list(run_loads(spark, folder / "loads", rows=rows, batches=batches))
@@ -233,8 +233,8 @@ def kernels(
 ) -> None:
     """Time every kernel with more and more rows on one key, and times in order, reversed and at random."""
     with telling(debug=debug):
-        from anabranch.bench.hot_join import run_hot_joins
-        from anabranch.bench.kernels import HOT_SHARES, MOST, KernelBench, run_kernels
+        from anabranch.bench.joins.hot_join import run_hot_joins
+        from anabranch.bench.kernels.kernels import HOT_SHARES, MOST, KernelBench, run_kernels
         from anabranch.bench.report import hot_join_table, kernel_table, plain_json
 
         console = _console()
@@ -259,7 +259,7 @@ def band(
 ) -> None:
     """Join by bands beside DuckDB, and vectors by their distance."""
     with telling(debug=debug):
-        from anabranch.bench.band import run_band, run_distance
+        from anabranch.bench.joins.band import run_band, run_distance
         from anabranch.bench.report import band_table, plain_json
 
         console = _console()
@@ -284,7 +284,7 @@ def constants(
 ) -> None:
     """Measure what a batch of very many queries costs before a row is touched."""
     with telling(debug=debug):
-        from anabranch.bench.constants import constants_table, run_constants
+        from anabranch.bench.many.constants import constants_table, run_constants
         from anabranch.bench.report import plain_json
 
         console = _console()
@@ -305,7 +305,7 @@ def group_filter(
 ) -> None:
     """Match rows with 1,000 and 100,000 predicates at once, beside DuckDB's join with a table of rules."""
     with telling(debug=debug):
-        from anabranch.bench.filter import WANTED, run_filter
+        from anabranch.bench.kernels.filter import WANTED, run_filter
         from anabranch.bench.report import filter_table, plain_json
 
         console = _console()
@@ -330,9 +330,9 @@ def stations(
 ) -> None:
     """Joins without a common key: eddies beside fixed orders, all sites beside one, hops beside none."""
     with telling(debug=debug):
+        from anabranch.bench.adapting.station_scale import run_station_scale
+        from anabranch.bench.adapting.stations import run_loads
         from anabranch.bench.report import machine, stations_tables
-        from anabranch.bench.station_scale import run_station_scale
-        from anabranch.bench.stations import run_loads
 
         console = _console()
         with console.status("Joining …"), tempfile.TemporaryDirectory() as folder:
@@ -356,7 +356,7 @@ def hotkey(
 ) -> None:
     """Join streams in which one key has half of the rows: at one site, and spread."""
     with telling(debug=debug):
-        from anabranch.bench.hotkey import run_hotkey
+        from anabranch.bench.joins.hotkey import run_hotkey
         from anabranch.bench.report import hotkey_table, plain_json
 
         console = _console()

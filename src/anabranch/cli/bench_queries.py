@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from anabranch.cli.bench import Conf, JsonFile, Scratch, _bench, _write
-from anabranch.cli.telling import Debug, telling
+from anabranch.cli.screen.telling import Debug, telling
 
 
 def bench_queries(
@@ -23,7 +23,7 @@ def bench_queries(
 ) -> None:
     """Measure a session with very many rules, each a window join of its own, beside one query and peers."""
     with telling(debug=debug), _bench(scratch, conf, debug=debug) as (spark, folder, console):
-        from anabranch.bench.queries import queries_table, run_queries
+        from anabranch.bench.many.queries import queries_table, run_queries
         from anabranch.bench.report import plain_json
 
         with console.status("Running …") as status:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from anabranch.cli.telling import Debug, InputError, telling
+from anabranch.cli.screen.telling import Debug, InputError, telling
 
 _HERE = Path(__file__).parent.parent
 _CHECKOUT = _HERE.parent.parent / "docs"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from anabranch.cli.telling import InputError
+from anabranch.cli.screen.telling import InputError
 from anabranch.engine.settings import Settings
 from anabranch.errors import ConfigError, QueryError
 from anabranch.language.flow import parse_flow

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from anabranch.cli.figures import duration, size
+from anabranch.cli.screen.figures import duration, size
+from anabranch.cli.screen.telling import Debug, telling
 from anabranch.cli.spark_start import start_spark
-from anabranch.cli.telling import Debug, telling
 from anabranch.language.flow import parse_flow
 
 _END_WAIT_S = 300.0
@@ -47,7 +47,7 @@ def prepare(
     debug: Debug = False,
 ) -> None:
     """Compile kernels and archive Spark's classes, so that later starts are faster. Once per installation."""
-    from anabranch.spark.class_archive import archive_path
+    from anabranch.spark.start.class_archive import archive_path
 
     console = Console()
     target = archive_path() if archive else None
@@ -62,7 +62,7 @@ def prepare(
 
 
 def _write_archive(console: Console, folder: Path, target: Path, *, debug: bool) -> None:
-    from anabranch.spark.class_archive import options_to_write
+    from anabranch.spark.start.class_archive import options_to_write
 
     target.parent.mkdir(parents=True, exist_ok=True)
     # Beside its place, so that whoever starts meanwhile finds a whole archive or none.
@@ -88,7 +88,7 @@ def _run_flow(folder: Path, java_options: str, *, debug: bool) -> Any:
         (folder / stream).mkdir()
         (folder / stream / file).write_text(text, encoding="utf-8")
     from anabranch.spark.session import Session
-    from anabranch.spark.spark_session import DEFAULTS, JAVA_OPTIONS
+    from anabranch.spark.start.spark_session import DEFAULTS, JAVA_OPTIONS
 
     spark = start_spark(conf={JAVA_OPTIONS: f"{DEFAULTS[JAVA_OPTIONS]} {java_options}"}, debug=debug)
     session = Session(spark, folder / "checkpoint")

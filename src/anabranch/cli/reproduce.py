@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from anabranch.cli.telling import Debug, telling
+from anabranch.cli.screen.telling import Debug, telling
 
 
 def reproduce(

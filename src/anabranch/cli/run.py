@@ -12,14 +12,14 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from anabranch.cli.figures import duration
 from anabranch.cli.flow_file import check_sources, read_flow
-from anabranch.cli.follow import follow
+from anabranch.cli.screen.figures import duration
+from anabranch.cli.screen.follow import follow
+from anabranch.cli.screen.telling import Debug, InputError, telling
+from anabranch.cli.screen.views import RunView, choose_view
 from anabranch.cli.small_input import quick_options
 from anabranch.cli.spark_start import log_kept_after_failure, parse_conf, start_spark
 from anabranch.cli.stop_request import StopRequest
-from anabranch.cli.telling import Debug, InputError, telling
-from anabranch.cli.views import RunView, choose_view
 from anabranch.engine.settings import CONF_PREFIX, Settings
 from anabranch.errors import ConfigError
 from anabranch.language.syntax.duration import DURATION_HINT, duration_us
@@ -105,7 +105,7 @@ def _run(
             debug=debug,
         )
         view.note(f"Spark is up after {duration(time.perf_counter() - began)}. Workers start …")
-        from anabranch.cli.last_word import last_word
+        from anabranch.cli.screen.last_word import last_word
         from anabranch.spark.session import Session
 
         session = Session(spark, checkpoint, **({} if cluster.sites is None else {"sites": cluster.sites}))
@@ -124,7 +124,7 @@ def _run(
 
 def _import_beside() -> None:
     """Import what a session needs while the JVM starts: it takes a second."""
-    import_module("anabranch.spark.spark_session")  # PySpark cannot be imported by two threads at once
+    import_module("anabranch.spark.start.spark_session")  # PySpark cannot be imported by two threads at once
     threading.Thread(target=import_module, args=("anabranch.spark.session",), daemon=True).start()
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
-from anabranch.cli.telling import WRONG_INPUT, InputError
+from anabranch.cli.screen.telling import WRONG_INPUT, InputError
 from anabranch.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def start_spark(
     debug
         Let the JVM write to our standard error.
     """
-    from anabranch.spark.spark_session import spark_session
+    from anabranch.spark.start.spark_session import spark_session
 
     if debug and log_file is None:
         with _spared_signals():

@@ -21,13 +21,13 @@ from anabranch.engine.sinks.parquet_sink import ParquetSink, parquet_options
 from anabranch.engine.sinks.shared_sink import SharedSink, declared_shared, placed, shared
 from anabranch.engine.sinks.sink import Sink
 from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
+from anabranch.engine.task.arrival.parcel import Parcel, opened
+from anabranch.engine.task.arrival.routing import routed
+from anabranch.engine.task.blocks.open_blocks import close_blocks
 from anabranch.engine.task.hop_run import run_hop
-from anabranch.engine.task.open_blocks import close_blocks
-from anabranch.engine.task.parcel import Parcel, opened
-from anabranch.engine.task.routing import routed
-from anabranch.engine.task.site_work import is_over
+from anabranch.engine.task.sites.site_work import is_over
 from anabranch.engine.task.slot_task import SlotTask, run_first_hop
-from anabranch.engine.task.worker_process import keep_memory
+from anabranch.engine.task.worker.worker_process import keep_memory
 from anabranch.language.flow import bind_query
 from anabranch.plan.inputs import HASH
 from anabranch.plan.logical import Connector, Query, Stream

@@ -19,8 +19,8 @@ import sqlglot
 import xxhash
 
 from anabranch.engine.event_time import MAX_TIME_US
-from anabranch.engine.task.dead_letters import NO_TIME, fullest_first
-from anabranch.engine.task.wire import DEAD, TAG, Wire, dead_tag, row_tag, tick_tag
+from anabranch.engine.task.arrival.dead_letters import NO_TIME, fullest_first
+from anabranch.engine.task.arrival.wire import DEAD, TAG, Wire, dead_tag, row_tag, tick_tag
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.arrow_types import arrow_type
 from anabranch.operators.rows.order import combine_hashes

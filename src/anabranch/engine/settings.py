@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from anabranch.adapt.memory.site_budgets import Capacity
-from anabranch.engine.task.machine_memory import usual_work_memory
+from anabranch.engine.task.worker.machine_memory import usual_work_memory
 from anabranch.errors import ConfigError
 from anabranch.exchange.address import PARTITIONS
 

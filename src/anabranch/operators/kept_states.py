@@ -13,7 +13,7 @@ from anabranch.plan.aggregate import WindowNode
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.logical import UNBOUNDED_US, Query
 from anabranch.plan.nodes import JoinNode, LeafNode, StationRows
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 from anabranch.state.expiry import (
     KEEP_ALL,
     LeafUse,

@@ -22,7 +22,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from anabranch.operators.rows.arrays import Int64s
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 
 
 class Operator(Protocol):

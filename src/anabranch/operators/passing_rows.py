@@ -12,7 +12,7 @@ from anabranch.operators.rows.expressions import project
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.nodes import LeafNode
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 
 
 class PassingRows:

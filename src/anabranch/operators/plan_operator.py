@@ -12,13 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from anabranch.operators.group.aligned_windows import AlignedWindows
 from anabranch.operators.group.answered_share import EVERYTHING, AnsweredShare
 from anabranch.operators.group.final_rows import Emission
-from anabranch.operators.group.session_windows import SessionWindows
 from anabranch.operators.group.window_aggregate import WindowAggregate
 from anabranch.operators.group.window_distinct import WindowDistinct
-from anabranch.operators.group.window_intake import WindowIntake
+from anabranch.operators.group.windows.aligned_windows import AlignedWindows
+from anabranch.operators.group.windows.session_windows import SessionWindows
+from anabranch.operators.group.windows.window_intake import WindowIntake
 from anabranch.operators.join.join_evaluator import JoinEvaluator
 from anabranch.operators.join.sources.chain_rows import ChainRows
 from anabranch.operators.join.sources.ending_chains import EndingChains
@@ -35,7 +35,7 @@ from anabranch.operators.work_memory import WorkMemory
 from anabranch.plan.aggregate import WindowNode
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.nodes import JoinNode, LeafNode, ProbeNode, StationsNode
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 
 
 class Role(StrEnum):

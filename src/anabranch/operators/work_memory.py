@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 
 Spill = Callable[[StateId, pa.RecordBatch], pa.RecordBatch]
 """Writes rows of a state to a file and gives them back as they lie there."""

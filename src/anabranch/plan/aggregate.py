@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from anabranch.plan.inputs import Layout, RoutedQuery, field_column, is_wide
 from anabranch.plan.logical import AGGREGATES_ALIAS, RESULTS_ALIAS, Grouping, GroupWindow, Output, column_name
-from anabranch.plan.state_id import StateId, StateKind
+from anabranch.plan.states.state_id import StateId, StateKind
 
 NEED_ROWS = frozenset(("count_distinct", "percentile"))
 """Functions that cannot be told from partial aggregates: they look at the rows of a window."""

@@ -7,7 +7,7 @@ from anabranch.plan.inputs import Layout, RoutedQuery
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.logical import UNBOUNDED_US, Grouping, GroupWindow, Ref
 from anabranch.plan.nodes import JoinNode, Operand, ProbeNode, StationsNode
-from anabranch.plan.output_modules import DistributedPlan
+from anabranch.plan.stations.output_modules import DistributedPlan
 
 
 def explain(layout: Layout, routed: RoutedQuery, plan: LocalPlan, *, sites: int) -> str:

@@ -14,10 +14,10 @@ from functools import partial
 import xxhash
 
 from anabranch.plan.graph import JoinGraph
-from anabranch.plan.join_tree import JoinTree
 from anabranch.plan.logical import UNBOUNDED_US, Field, Grouping, Query, Ref
-from anabranch.plan.shared_states import SharedStates
-from anabranch.plan.state_id import StateId, StateKind
+from anabranch.plan.states.shared_states import SharedStates
+from anabranch.plan.states.state_id import StateId, StateKind
+from anabranch.plan.stations.join_tree import JoinTree
 
 HASH = "h"
 """Column of the routing hash, by which every block is sorted."""

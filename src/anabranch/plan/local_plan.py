@@ -10,7 +10,6 @@ from anabranch.plan.aggregate import WindowNode, window_node
 from anabranch.plan.bands import split_bands, split_distance
 from anabranch.plan.columns import columns_above, columns_in, leaf_node, to_verify
 from anabranch.plan.crossing import cross_by_probing, crossings
-from anabranch.plan.fragments import Fragments
 from anabranch.plan.inputs import (
     HASH,
     Layout,
@@ -26,8 +25,9 @@ from anabranch.plan.nodes import (
     ProbeNode,
     StationsNode,
 )
-from anabranch.plan.state_id import KEEPS_NOTHING
-from anabranch.plan.stations import compile_stations
+from anabranch.plan.states.fragments import Fragments
+from anabranch.plan.states.state_id import KEEPS_NOTHING
+from anabranch.plan.stations.stations import compile_stations
 from anabranch.plan.tree import Join, Leaf, Plan, Probe, joins
 
 

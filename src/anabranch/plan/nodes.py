@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from anabranch.plan.inputs import DEADLINE, MAX_TIME, TIME
-from anabranch.plan.join_tree import Edge
 from anabranch.plan.logical import Band, Distance
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
+from anabranch.plan.stations.join_tree import Edge
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class JoinNode:
 
 @dataclass(frozen=True, slots=True)
 class StationRows:
-    """Joined rows that have arrived at a station (`plan.stations`), addressed by the key of its edge."""
+    """Joined rows that have arrived at a station, addressed by the key of its edge."""
 
     aliases: tuple[str, ...]
     edge: int

@@ -10,7 +10,6 @@ from typing import Any
 from anabranch.errors import StateError
 from anabranch.operators.group.final_rows import Emission
 from anabranch.plan.explain import explain
-from anabranch.plan.fragments import with_shared_states
 from anabranch.plan.graph import JoinGraph
 from anabranch.plan.inputs import Layout, RoutedQuery, layout_of
 from anabranch.plan.local_plan import LocalPlan, compile_plan
@@ -23,6 +22,7 @@ from anabranch.plan.logical import (
     TableJoin,
 )
 from anabranch.plan.roster_change import NO_CHANGE, RosterChange
+from anabranch.plan.states.fragments import with_shared_states
 from anabranch.plan.tree import Plan, default_plan, parse_plan
 from anabranch.queries.fingerprint import fields_kept, fingerprint
 from anabranch.queries.groups import Group, Groups, running_queries, signature_of

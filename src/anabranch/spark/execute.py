@@ -13,13 +13,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from anabranch.engine.reports import SlotReport
+from anabranch.engine.task.arrival.parcel import SCHEMA, Content, Parcel, opened
 from anabranch.engine.task.hop_run import run_hop
-from anabranch.engine.task.parcel import SCHEMA, Content, Parcel, opened
 from anabranch.engine.task.slot_task import SlotTask, run_first_hop
-from anabranch.engine.task.worker_process import give_back_surplus, keep_memory, spare_modules
+from anabranch.engine.task.worker.worker_process import give_back_surplus, keep_memory, spare_modules
 from anabranch.plan.inputs import SEQUENCE
-from anabranch.plan.state_id import StateId
-from anabranch.spark.ingest import route
+from anabranch.plan.states.state_id import StateId
+from anabranch.spark.reading.ingest import route
 
 ATTEMPTS = 3
 """Times that a job is run whose hops do not agree because shuffle files were lost between them."""

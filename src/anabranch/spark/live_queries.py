@@ -16,9 +16,9 @@ from anabranch.errors import ConfigError, StateError
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Connector, Query, Stream
 from anabranch.queries.turnover import Add, Change, Drop, Replace
-from anabranch.spark.connected_sink import connected_sink
-from anabranch.spark.declared import AnySink, as_sink
-from anabranch.spark.sources import EVOLUTION
+from anabranch.spark.reading.declared import AnySink, as_sink
+from anabranch.spark.reading.sources import EVOLUTION
+from anabranch.spark.sinks.connected_sink import connected_sink
 from anabranch.state import Manifest, QueryStatus
 
 

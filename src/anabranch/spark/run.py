@@ -11,8 +11,8 @@ from anabranch.engine.progress import Progress
 from anabranch.errors import AnabranchError, ConfigError
 from anabranch.exchange.address import PARTITIONS
 from anabranch.queries.catalog import explain_query
-from anabranch.spark.declared import AnySink
 from anabranch.spark.live_queries import LiveQueries
+from anabranch.spark.reading.declared import AnySink
 from anabranch.spark.run_driver import RunDriver
 from anabranch.spark.run_html import run_html
 

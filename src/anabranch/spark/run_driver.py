@@ -15,7 +15,7 @@ from anabranch.adapt.events import Event, EventKind
 from anabranch.engine.listener import Listener
 from anabranch.engine.run_record import RunRecord
 from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
-from anabranch.engine.step.idle_steps import IdleSteps
+from anabranch.engine.step.times.idle_steps import IdleSteps
 from anabranch.errors import AnabranchError
 from anabranch.plan.inputs import Layout
 from anabranch.spark.failures import explain_failure

@@ -28,22 +28,29 @@ from anabranch.plan.logical import Column, Connector, Flow, Query, Stream, Table
 from anabranch.queries.catalog import Catalog, explain_query, reconcile
 from anabranch.queries.changes import queries_at_start
 from anabranch.spark.checkpoint import SPARK_CHECKPOINT, check_spark_checkpoint, spark_position
-from anabranch.spark.conf import await_sources, batch_conf, cheap_logs, conf_set
-from anabranch.spark.declared import AnySink, as_sink, bound_by_spark, lateness_us, read_flow, stream_columns
-from anabranch.spark.empty_files import EmptyFiles
 from anabranch.spark.execute import execute_on_spark
 from anabranch.spark.failures import explain_failure
-from anabranch.spark.ingest import ingest
 from anabranch.spark.interrupt import await_interrupt
 from anabranch.spark.kafka.broker_watch import watch_over
 from anabranch.spark.live_queries import LiveQueries, sinks_at_start
-from anabranch.spark.log_files import log_files_known
-from anabranch.spark.prepared import same_everywhere
+from anabranch.spark.reading.declared import (
+    AnySink,
+    as_sink,
+    bound_by_spark,
+    lateness_us,
+    read_flow,
+    stream_columns,
+)
+from anabranch.spark.reading.empty_files import EmptyFiles
+from anabranch.spark.reading.ingest import ingest
+from anabranch.spark.reading.prepared import same_everywhere
+from anabranch.spark.reading.sources import check_sources, open_sources, source_names
 from anabranch.spark.run import Run
 from anabranch.spark.run_driver import RunDriver
-from anabranch.spark.sources import check_sources, open_sources, source_names
+from anabranch.spark.start.conf import await_sources, batch_conf, cheap_logs, conf_set
+from anabranch.spark.start.log_files import log_files_known
+from anabranch.spark.start.warm_workers import warm_workers
 from anabranch.spark.tables.table_reader import TableReader, table_source
-from anabranch.spark.warm_workers import warm_workers
 from anabranch.state import PosixStorage, newest
 from anabranch.state.fence import Fence, acquire
 

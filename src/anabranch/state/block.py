@@ -11,7 +11,7 @@ import pyarrow as pa
 import xxhash
 
 from anabranch.errors import StateError
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 from anabranch.state.errors import CorruptionError
 from anabranch.state.paths import BLOCKS, check_name, slug
 from anabranch.state.stamp import Stamp

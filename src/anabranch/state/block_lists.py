@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any
 
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 from anabranch.state.block import BlockMeta
 from anabranch.state.paths import LISTS
 from anabranch.state.side_file import KEPT, SideFile, read_side_file

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from unittest import mock
 
-from anabranch.engine.step import phase_times
-from anabranch.engine.step.phase_times import PhaseTimes
+from anabranch.engine.step.times import phase_times
+from anabranch.engine.step.times.phase_times import PhaseTimes
 
 
 def test_a_phase_that_comes_twice_has_the_sum_and_nothing_is_counted_twice() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.step.query_costs import cpu_by_query, over_cpu_quota
-from anabranch.engine.task.result_files import rows_shared
+from anabranch.engine.task.results.result_files import rows_shared
 
 
 def test_members_share_the_time_of_their_group_by_rows() -> None:

@@ -8,11 +8,11 @@ import pytest
 
 from anabranch.adapt.tracks.tracks import Tracks
 from anabranch.engine.reports import SlotReport
-from anabranch.engine.step.shipments import Shipment
-from anabranch.engine.step.step_outcome import blocks_after, elapsed_s, renamed
+from anabranch.engine.step.manifests.shipments import Shipment
+from anabranch.engine.step.manifests.step_outcome import blocks_after, elapsed_s, renamed
 from anabranch.exchange.partition_set import PartitionSet
-from anabranch.plan.readdressing import Readdressing
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
+from anabranch.plan.stations.readdressing import Readdressing
 from anabranch.state import BlockMeta, StreamState
 
 BLOCK = BlockMeta("old", StateId("s"), 0, 0, 0, 5, 10, "", 0, 0, 0, ((1, 2), (7, 3)))

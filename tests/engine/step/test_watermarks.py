@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anabranch.engine.reports import SlotReport, StreamReport
-from anabranch.engine.step.watermarks import advance, idle_events
+from anabranch.engine.step.times.watermarks import advance, idle_events
 from anabranch.plan.logical import Column, Stream
 from anabranch.state import StreamState
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from anabranch.engine.task.block_writer import BlockWriter
+from anabranch.engine.task.blocks.block_writer import BlockWriter
 from anabranch.exchange.address import PARTITION_BITS
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.plan.inputs import DEADLINE, HASH, MAX_TIME, TIME

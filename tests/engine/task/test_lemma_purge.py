@@ -8,8 +8,8 @@ from anabranch.adapt.events import EventKind
 from anabranch.engine.boundary.observation import IsOver
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
-from anabranch.engine.task.lemma_purge import LemmaPurge
-from anabranch.engine.task.site_work import is_over
+from anabranch.engine.task.sites.lemma_purge import LemmaPurge
+from anabranch.engine.task.sites.site_work import is_over
 from anabranch.state import PosixStorage
 from anabranch.testing.stream_model import accepted_rows, expected_rows, scratch
 from tests.engine.directed_runs import STREAMS, joined, steady_batches

@@ -7,7 +7,7 @@ import pyarrow as pa
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.memory_sink import MemorySink
-from anabranch.engine.task.live_split import LiveSplit
+from anabranch.engine.task.results.live_split import LiveSplit
 from anabranch.plan.logical import Member, Query
 from anabranch.queries.groups import group_of
 from anabranch.queries.representative import joining_member

@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anabranch.engine.task.block_writer import BlockWriter
-from anabranch.engine.task.outbox import Outbox
-from anabranch.engine.task.parcel import Content, opened
+from anabranch.engine.task.arrival.outbox import Outbox
+from anabranch.engine.task.arrival.parcel import Content, opened
+from anabranch.engine.task.blocks.block_writer import BlockWriter
 from anabranch.exchange.address import PARTITIONS, partition_of
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.slot_map import SlotMap
 from anabranch.operators.rows.row_set import int64s
 from anabranch.plan.inputs import DEADLINE, HASH, MAX_TIME
-from anabranch.plan.state_id import StateId, StateKind
+from anabranch.plan.states.state_id import StateId, StateKind
 from anabranch.state import PosixStorage, Stamp
 from anabranch.state.block import map_block
 from anabranch.state.paths import BLOCKS

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from anabranch.engine.task.block_writer import BlockWriter
-from anabranch.engine.task.readdress import readdress
+from anabranch.engine.task.arrival.readdress import readdress
+from anabranch.engine.task.blocks.block_writer import BlockWriter
 from anabranch.exchange.address import PARTITIONS, at_partition, partition_of
 from anabranch.operators.rows.row_set import RowSet, int64s
 from anabranch.plan.inputs import HASH, TIME
-from anabranch.plan.readdressing import Readdressing
-from anabranch.plan.state_id import StateId, StateKind
+from anabranch.plan.states.state_id import StateId, StateKind
+from anabranch.plan.stations.readdressing import Readdressing
 from anabranch.state import BlockMeta, PosixStorage, Stamp
 from anabranch.state.block import map_block
 

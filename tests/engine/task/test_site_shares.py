@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.engine.reports import SiteReport
-from anabranch.engine.task.site_groups import SiteGroup
-from anabranch.engine.task.site_shares import SiteShares, whole_shares
+from anabranch.engine.task.sites.site_groups import SiteGroup
+from anabranch.engine.task.sites.site_shares import SiteShares, whole_shares
 from anabranch.exchange.address import PARTITIONS
 
 HALVES = np.repeat([0, 1], PARTITIONS // 2)

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 import anabranch as ab
 from anabranch.errors import ConfigError
 from anabranch.plan.logical import Connector
-from anabranch.spark.connected_sink import connected_sink
 from anabranch.spark.failures import explain_failure
 from anabranch.spark.kafka.kafka_sink import DELIVERY_ID, KafkaSink, as_messages
+from anabranch.spark.sinks.connected_sink import connected_sink
 
 SERVERS = ("kafka.bootstrap.servers", "127.0.0.1:9092")
 NO_SPARK: Any = None

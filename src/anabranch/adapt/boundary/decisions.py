@@ -13,7 +13,7 @@ from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import PartitionSet
 from anabranch.exchange.station_router import StationRouter
 from anabranch.plan.cost.migration_cost import Strategy
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 
 
 @dataclass(frozen=True, slots=True)

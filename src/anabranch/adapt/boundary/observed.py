@@ -16,7 +16,7 @@ from anabranch.adapt.tracks.common import Common
 from anabranch.adapt.tracks.tracks import Migration, Track, Tracks
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import PartitionSet
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 from anabranch.state.block import BlockMeta
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from anabranch.plan.cost.migration_cost import Strategy
-from anabranch.plan.shared_states import SharedStates
+from anabranch.plan.states.shared_states import SharedStates
 from anabranch.plan.tree import state_of_aliases
 
 

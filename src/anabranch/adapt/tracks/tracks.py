@@ -25,7 +25,7 @@ from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import EVERY, NOTHING, PartitionSet, union
 from anabranch.plan.cost.migration_cost import Strategy
-from anabranch.plan.readdressing import Readdressing
+from anabranch.plan.stations.readdressing import Readdressing
 from anabranch.plan.tree import inner_states, parse_plan
 
 

@@ -17,13 +17,13 @@ from anabranch.cli.demo.demo_more import show_more
 from anabranch.cli.demo.demo_shift import show_shift
 from anabranch.cli.demo.demo_speed import compare_speed
 from anabranch.cli.demo.section import Sections
-from anabranch.cli.figures import duration
 from anabranch.cli.flow_file import read_flow
-from anabranch.cli.follow import follow
+from anabranch.cli.screen.figures import duration
+from anabranch.cli.screen.follow import follow
+from anabranch.cli.screen.telling import Debug, InputError, telling
+from anabranch.cli.screen.views import choose_view
 from anabranch.cli.spark_start import log_kept_after_failure, start_spark
 from anabranch.cli.stop_request import StopRequest
-from anabranch.cli.telling import Debug, InputError, telling
-from anabranch.cli.views import choose_view
 from anabranch.plan.logical import Flow
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from anabranch.adapt.events import EventKind
 from anabranch.cli.demo.demo_check import WrongResults
 from anabranch.cli.demo.section import Sections
 from anabranch.cli.demo.shift_picture import shift_picture
-from anabranch.cli.figures import spark_line
+from anabranch.cli.screen.figures import spark_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,7 +96,7 @@ WHERE a.k = d.k AND abs(a.x - d.x) < 0.0001"""
 
 
 def _run(spark: SparkSession, work: Workload, scratch: Path, **settings: Any) -> _Shifted:
-    from anabranch.bench.anabranch_join import add_streams
+    from anabranch.bench.joins.anabranch_join import add_streams
     from anabranch.engine.sinks.parquet_sink import ParquetSink
     from anabranch.spark.session import Session
 

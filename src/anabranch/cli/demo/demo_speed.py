@@ -12,7 +12,7 @@ from rich.table import Table
 from anabranch.cli.demo.auction_flow import AUCTION_WINDOW, BID_WINDOW, TWO_WAY
 from anabranch.cli.demo.demo_check import WrongResults
 from anabranch.cli.demo.section import Sections
-from anabranch.cli.figures import count, duration
+from anabranch.cli.screen.figures import count, duration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +29,7 @@ def compare_speed(
     sections: Sections, spark: SparkSession, workload: Workload, folder: Path, ours: EngineRun
 ) -> None:
     """Run the two-way query as Spark's own join, check its results, and show both rates."""
-    from anabranch.bench.auction_peer import spark_auction_join
+    from anabranch.bench.joins.auction_peer import spark_auction_join
     from anabranch.testing.oracle_compare import compare_rows
 
     sections.begin("And Spark's own join?", f"The query {TWO_WAY} alone, on the same files")

@@ -9,7 +9,7 @@ from itertools import count
 
 from rich.console import Console
 
-from anabranch.cli.figures import duration
+from anabranch.cli.screen.figures import duration
 
 
 class Sections:

@@ -15,10 +15,10 @@ from anabranch.adapt.plans.joins import Joins
 from anabranch.adapt.tracks.tracks import Migration, Track, Tracks
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.settings import Settings
-from anabranch.engine.step.settled_tracks import settled
-from anabranch.engine.task.admission import oldest_waiting, waiting_blocks
-from anabranch.engine.task.memory_plan import held_by_state
-from anabranch.engine.task.site_work import TrackCompiler
+from anabranch.engine.step.manifests.settled_tracks import settled
+from anabranch.engine.task.arrival.admission import oldest_waiting, waiting_blocks
+from anabranch.engine.task.sites.memory_plan import held_by_state
+from anabranch.engine.task.sites.site_work import TrackCompiler
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import PartitionSet
@@ -26,7 +26,7 @@ from anabranch.exchange.station_router import States
 from anabranch.plan.inputs import tree_of
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.nodes import StationsNode
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 from anabranch.queries.catalog import Catalog
 from anabranch.state import BlockMeta, Manifest, QueryStatus, StreamState
 from anabranch.state.expiry import held_back

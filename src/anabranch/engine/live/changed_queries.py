@@ -11,8 +11,8 @@ from anabranch.adapt.tracks.tracks import Tracks
 from anabranch.engine.boundary.observation import IsOver
 from anabranch.engine.boundary.requests import Asked
 from anabranch.engine.live.prepared import Prepared
-from anabranch.engine.step.side_files import catalog_file
-from anabranch.engine.step.step_outcome import StepOutcome
+from anabranch.engine.step.manifests.side_files import catalog_file
+from anabranch.engine.step.manifests.step_outcome import StepOutcome
 from anabranch.queries.catalog import Catalog
 from anabranch.queries.changes import changed
 from anabranch.queries.turnover import Drop, Replace

@@ -1,7 +1,7 @@
 """Joins that change between a tree and stations with a step: what they keep gets other addresses.
 
 The manifest of the step has the new layout and the blocks of the old one; the next step gives their rows new
-addresses before it works on anything (`engine.task.readdress`). A crash in between repeats that step.
+addresses before it works on anything (`engine.task.arrival.readdress`). A crash in between repeats that step.
 
 A join changes when nothing of it is under way: none of its rows waits, no older track of it ends, none of
 its states is still to be computed, and no row of it has copies. Until then it goes on as it is.
@@ -17,13 +17,13 @@ from anabranch.adapt.events import Event, EventKind
 from anabranch.adapt.tracks.tracks import Migration, Track
 from anabranch.engine.boundary.observation import IsOver
 from anabranch.engine.live.prepared import Prepared
-from anabranch.engine.step.side_files import catalog_file
-from anabranch.engine.step.step_outcome import StepOutcome
+from anabranch.engine.step.manifests.side_files import catalog_file
+from anabranch.engine.step.manifests.step_outcome import StepOutcome
 from anabranch.exchange.partition_set import EVERY, PartitionSet
 from anabranch.plan.cost.migration_cost import Strategy
 from anabranch.plan.inputs import RoutedQuery
 from anabranch.plan.local_plan import LocalPlan
-from anabranch.plan.readdressing import Readdressing, follows, plan_along, to_stations, to_tree
+from anabranch.plan.stations.readdressing import Readdressing, follows, plan_along, to_stations, to_tree
 from anabranch.plan.tree import parse_plan
 from anabranch.queries.catalog import Catalog, reconcile
 from anabranch.state import Manifest

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from anabranch.engine.boundary.observation import IsOver, Observation
-from anabranch.engine.task.constants import Compiled, Constants
-from anabranch.engine.task.wire import Wire, wire_of
+from anabranch.engine.task.arrival.wire import Wire, wire_of
+from anabranch.engine.task.worker.constants import Compiled, Constants
 from anabranch.language.expressions.user_predicates import bound_predicates
 from anabranch.plan.roster_change import RosterChange
 from anabranch.queries.catalog import Catalog

@@ -28,25 +28,25 @@ from anabranch.engine.sinks.sink import Sink
 from anabranch.engine.step.batch_summary import BatchSummary as BatchSummary
 from anabranch.engine.step.delivery import Delivery, delivered
 from anabranch.engine.step.entry import check_entry
-from anabranch.engine.step.finality import pending_rows, results_due, with_input_ended
 from anabranch.engine.step.hop_reports import critical_path_s, merged_hops
-from anabranch.engine.step.late_rows import late_events
-from anabranch.engine.step.phase_times import PhaseTimes
+from anabranch.engine.step.manifests.step_manifest import step_manifest
+from anabranch.engine.step.manifests.step_outcome import StepOutcome, blocks_after, catalog_after, elapsed_s
 from anabranch.engine.step.slot_choice import is_little
-from anabranch.engine.step.step_manifest import step_manifest
-from anabranch.engine.step.step_outcome import StepOutcome, blocks_after, catalog_after, elapsed_s
 from anabranch.engine.step.task_plan import plan_task
-from anabranch.engine.step.watermarks import advance, idle_events, unit_events
-from anabranch.engine.task.constants import (
+from anabranch.engine.step.times.finality import pending_rows, results_due, with_input_ended
+from anabranch.engine.step.times.late_rows import late_events
+from anabranch.engine.step.times.phase_times import PhaseTimes
+from anabranch.engine.step.times.watermarks import advance, idle_events, unit_events
+from anabranch.engine.task.arrival.wire import Wire
+from anabranch.engine.task.results.staging import output_schema
+from anabranch.engine.task.sites.site_work import is_over
+from anabranch.engine.task.slot_task import SlotTask
+from anabranch.engine.task.worker.constants import (
     ConstantsFile,
     forget_constants,
     keep_constants,
     keep_roster_change,
 )
-from anabranch.engine.task.site_work import is_over
-from anabranch.engine.task.slot_task import SlotTask
-from anabranch.engine.task.staging import output_schema
-from anabranch.engine.task.wire import Wire
 from anabranch.errors import AnabranchError, StateError
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.inputs import Layout

@@ -12,7 +12,7 @@ from anabranch.engine.live.mailbox import answer
 from anabranch.engine.sinks.shared_sink import PREFIX, key_of, placed_beside
 from anabranch.engine.sinks.sink import ResultBatch, Sink
 from anabranch.engine.sinks.staged_file import StagedFile
-from anabranch.engine.task.staging import keep_dead_letters, output_schema, verify_staged
+from anabranch.engine.task.results.staging import keep_dead_letters, output_schema, verify_staged
 from anabranch.errors import StateError
 from anabranch.plan.logical import Query
 from anabranch.state import Manifest

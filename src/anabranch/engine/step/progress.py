@@ -18,7 +18,7 @@ from anabranch.engine.reports import SiteReport
 from anabranch.engine.sinks.shared_sink import PREFIX
 from anabranch.engine.step.batch_loop import BatchSummary
 from anabranch.engine.step.query_costs import cpu_by_query
-from anabranch.engine.task.result_files import rows_shared
+from anabranch.engine.task.results.result_files import rows_shared
 
 ALL_QUERIES = 100
 """Sessions with more queries tell only of those that have something to tell."""

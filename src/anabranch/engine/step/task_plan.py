@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 
 from anabranch.adapt.tracks.tracks import Tracks
 from anabranch.engine.settings import Settings
-from anabranch.engine.step.finality import emissions_of
-from anabranch.engine.step.retention import live_blocks
-from anabranch.engine.step.shipments import plan_shipments
-from anabranch.engine.task.admission import Admission, oldest_waiting, waiting_blocks
-from anabranch.engine.task.constants import Compiled, ConstantsFile
-from anabranch.engine.task.memory_plan import MERGE_COPIES, owing_partitions
-from anabranch.engine.task.site_work import without_unread
+from anabranch.engine.step.manifests.retention import live_blocks
+from anabranch.engine.step.manifests.shipments import plan_shipments
+from anabranch.engine.step.times.finality import emissions_of
+from anabranch.engine.task.arrival.admission import Admission, oldest_waiting, waiting_blocks
+from anabranch.engine.task.blocks.step_blocks import StepBlocks
+from anabranch.engine.task.sites.memory_plan import MERGE_COPIES, owing_partitions
+from anabranch.engine.task.sites.site_work import without_unread
 from anabranch.engine.task.slot_task import SlotTask
-from anabranch.engine.task.step_blocks import StepBlocks
+from anabranch.engine.task.worker.constants import Compiled, ConstantsFile
 from anabranch.exchange.aligned_router import AlignedTable
 from anabranch.exchange.coordinated_router import Routes
 from anabranch.exchange.partition_map import PartitionMap

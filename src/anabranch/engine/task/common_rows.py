@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from anabranch.exchange.partition_set import PartitionSet
 from anabranch.operators.rows.row_set import RowSet
-from anabranch.plan.shared_states import SharedStates
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.shared_states import SharedStates
+from anabranch.plan.states.state_id import StateId
 
 
 class CommonRows:

@@ -11,10 +11,10 @@ import numpy as np
 
 from anabranch.adapt.measures.site_report import DiffusionReport
 from anabranch.engine.reports import SiteReport
-from anabranch.engine.task.block_writer import BlockWriter
-from anabranch.engine.task.open_blocks import OpenBlock
-from anabranch.engine.task.result_files import Writer
-from anabranch.engine.task.site_work import TrackWork
+from anabranch.engine.task.blocks.block_writer import BlockWriter
+from anabranch.engine.task.blocks.open_blocks import OpenBlock
+from anabranch.engine.task.results.result_files import Writer
+from anabranch.engine.task.sites.site_work import TrackWork
 from anabranch.engine.task.track_run import Part, TrackRun
 from anabranch.exchange.address import partition_of
 from anabranch.exchange.coordinated_router import Routes
@@ -25,7 +25,7 @@ from anabranch.operators.join.sources.unit_rows import by_unit
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.plan.inputs import HASH, TIME
 from anabranch.plan.nodes import JoinNode
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 
 if TYPE_CHECKING:
     from anabranch.engine.task.slot_task import SlotTask

@@ -12,20 +12,20 @@ import pyarrow as pa
 
 from anabranch.adapt.measures.statistics import sum_by_site
 from anabranch.engine.reports import SiteReport, SlotReport, charge_writing
-from anabranch.engine.step.retention import states_of
-from anabranch.engine.task.block_slices import slice_block
-from anabranch.engine.task.block_writer import BlockWriter
+from anabranch.engine.step.manifests.retention import states_of
+from anabranch.engine.task.arrival.outbox import Outbox, Stop
+from anabranch.engine.task.arrival.split_rows import SplitRows
+from anabranch.engine.task.blocks.block_slices import slice_block
+from anabranch.engine.task.blocks.block_writer import BlockWriter
+from anabranch.engine.task.blocks.open_blocks import OpenBlock
 from anabranch.engine.task.common_rows import CommonRows
 from anabranch.engine.task.coordinated_run import CoordinatedRun
 from anabranch.engine.task.hot_groups import lane_shares
-from anabranch.engine.task.open_blocks import OpenBlock
-from anabranch.engine.task.outbox import Outbox, Stop
-from anabranch.engine.task.result_files import ResultFiles
-from anabranch.engine.task.site_groups import SiteGroup, group_sites
-from anabranch.engine.task.site_shares import SiteShares
-from anabranch.engine.task.site_work import TrackWork
-from anabranch.engine.task.split_rows import SplitRows
-from anabranch.engine.task.split_writer import bad_value, ended
+from anabranch.engine.task.results.result_files import ResultFiles
+from anabranch.engine.task.results.split_writer import bad_value, ended
+from anabranch.engine.task.sites.site_groups import SiteGroup, group_sites
+from anabranch.engine.task.sites.site_shares import SiteShares
+from anabranch.engine.task.sites.site_work import TrackWork
 from anabranch.engine.task.track_run import Part, TrackRun
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_counts import partition_counts
@@ -36,7 +36,7 @@ from anabranch.operators.rows.row_set import RowSet, int64s
 from anabranch.operators.work_memory import QuotaExceeded, piece_bytes
 from anabranch.plan.inputs import HASH, RoutedQuery
 from anabranch.plan.local_plan import LocalPlan, compile_plan
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 from anabranch.plan.tree import probe_from
 
 if TYPE_CHECKING:

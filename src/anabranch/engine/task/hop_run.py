@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from anabranch.engine.reports import SiteReport, SlotReport, charge_writing
-from anabranch.engine.step.phase_times import PhaseTimes
-from anabranch.engine.task.block_writer import BlockWriter
+from anabranch.engine.step.times.phase_times import PhaseTimes
+from anabranch.engine.task.arrival.outbox import Outbox, Stop
+from anabranch.engine.task.arrival.parcel import Arrived, Parcel, opened, report_parcel
+from anabranch.engine.task.blocks.block_writer import BlockWriter
+from anabranch.engine.task.blocks.open_blocks import OpenBlock, close_blocks, open_blocks
 from anabranch.engine.task.coordinated_run import CoordinatedRun, by_partition, whose
-from anabranch.engine.task.open_blocks import OpenBlock, close_blocks, open_blocks
-from anabranch.engine.task.outbox import Outbox, Stop
-from anabranch.engine.task.parcel import Arrived, Parcel, opened, report_parcel
-from anabranch.engine.task.result_files import ResultFiles
-from anabranch.engine.task.site_work import TrackWork
-from anabranch.engine.task.split_writer import bad_value, ended
+from anabranch.engine.task.results.result_files import ResultFiles
+from anabranch.engine.task.results.split_writer import bad_value, ended
+from anabranch.engine.task.sites.site_work import TrackWork
 from anabranch.engine.task.track_run import TrackRun
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_counts import partition_counts
@@ -32,7 +32,7 @@ from anabranch.operators.work_memory import QuotaExceeded, piece_bytes
 from anabranch.plan.inputs import HASH, MAX_TIME
 from anabranch.plan.logical import Query
 from anabranch.plan.nodes import StationsNode
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 from anabranch.state.block import BlockMeta, unique_part
 
 Rows = dict[StateId, list[RowSet]]

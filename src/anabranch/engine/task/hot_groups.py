@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from anabranch.adapt.routing.spreadable import grouped_states
-from anabranch.engine.task.split_rows import SplitRows
+from anabranch.engine.task.arrival.split_rows import SplitRows
 from anabranch.exchange.partition_set import NOTHING, PartitionSet
 from anabranch.exchange.split_router import HotKey
 from anabranch.operators.group.answered_share import EVERYTHING, AnsweredShare

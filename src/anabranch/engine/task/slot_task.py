@@ -16,31 +16,31 @@ import pyarrow as pa
 from anabranch.adapt.tracks.tracks import Tracks
 from anabranch.engine.event_time import NEVER_LATE
 from anabranch.engine.reports import SiteReport, SlotReport
-from anabranch.engine.step.finality import trims_of
-from anabranch.engine.step.phase_times import PhaseTimes
-from anabranch.engine.step.shipments import Shipment, folder_of
-from anabranch.engine.task.admission import OPEN, Admission, admit, split_spilled
-from anabranch.engine.task.arrivals import Arrivals
-from anabranch.engine.task.block_slices import ranges_within, slice_block
-from anabranch.engine.task.block_writer import BlockWriter
-from anabranch.engine.task.constants import Constants, ConstantsFile, compiled_constants
-from anabranch.engine.task.draining_rows import forget_gathered
+from anabranch.engine.step.manifests.shipments import Shipment, folder_of
+from anabranch.engine.step.times.finality import trims_of
+from anabranch.engine.step.times.phase_times import PhaseTimes
+from anabranch.engine.task.arrival.admission import OPEN, Admission, admit, split_spilled
+from anabranch.engine.task.arrival.arrivals import Arrivals
+from anabranch.engine.task.arrival.heavy_keys import heavy_keys
+from anabranch.engine.task.arrival.parcel import Parcel, report_parcel
+from anabranch.engine.task.arrival.readdress import readdress
+from anabranch.engine.task.arrival.routing import routers_of
+from anabranch.engine.task.arrival.split_rows import stored_rows
+from anabranch.engine.task.arrival.wire import Wire
+from anabranch.engine.task.blocks.block_slices import ranges_within, slice_block
+from anabranch.engine.task.blocks.block_writer import BlockWriter
+from anabranch.engine.task.blocks.draining_rows import forget_gathered
+from anabranch.engine.task.blocks.open_blocks import OpenBlock, close_blocks, open_blocks, opened
+from anabranch.engine.task.blocks.step_blocks import StepBlocks
 from anabranch.engine.task.evaluation import Evaluation
-from anabranch.engine.task.heavy_keys import heavy_keys
 from anabranch.engine.task.hop_run import outbox_of, run_hops_inside
 from anabranch.engine.task.hot_groups import with_answering_lanes
-from anabranch.engine.task.live_split import LiveSplit
-from anabranch.engine.task.memory_plan import MemoryPlan
-from anabranch.engine.task.open_blocks import OpenBlock, close_blocks, open_blocks, opened
-from anabranch.engine.task.parcel import Parcel, report_parcel
-from anabranch.engine.task.readdress import readdress
-from anabranch.engine.task.routing import routers_of
-from anabranch.engine.task.site_work import TrackCompiler, TrackWork, join_states
-from anabranch.engine.task.split_rows import stored_rows
-from anabranch.engine.task.staging import write_dead_letters
-from anabranch.engine.task.step_blocks import StepBlocks
-from anabranch.engine.task.step_work import StepWork
-from anabranch.engine.task.wire import Wire
+from anabranch.engine.task.results.live_split import LiveSplit
+from anabranch.engine.task.results.staging import write_dead_letters
+from anabranch.engine.task.sites.memory_plan import MemoryPlan
+from anabranch.engine.task.sites.site_work import TrackCompiler, TrackWork, join_states
+from anabranch.engine.task.sites.step_work import StepWork
+from anabranch.engine.task.worker.constants import Constants, ConstantsFile, compiled_constants
 from anabranch.exchange.aligned_router import AlignedTable
 from anabranch.exchange.coordinated_router import Routes
 from anabranch.exchange.partition_map import PartitionMap
@@ -51,13 +51,13 @@ from anabranch.exchange.split_router import HotKey
 from anabranch.exchange.station_router import StationRouter
 from anabranch.operators.group.final_rows import Emission
 from anabranch.operators.group.newest_rows import Trim
-from anabranch.operators.group.window_rows import Condense
+from anabranch.operators.group.windows.window_rows import Condense
 from anabranch.operators.rows.index_memory import bound_indexes
 from anabranch.operators.rows.row_set import RowSet, concat_rows, rows_in
 from anabranch.operators.rows.user_functions import install_functions
 from anabranch.plan.inputs import MAX_TIME, TIME, Layout
 from anabranch.plan.logical import Query
-from anabranch.plan.state_id import StateId, StateKind
+from anabranch.plan.states.state_id import StateId, StateKind
 from anabranch.state.block import BlockMeta, unique_part
 from anabranch.state.stamp import Stamp
 from anabranch.state.storage import Storage

@@ -14,15 +14,15 @@ import pyarrow as pa
 
 from anabranch.adapt.measures.site_report import StationReport
 from anabranch.engine.reports import Abandoned, JoinReport, SiteReport
-from anabranch.engine.task.block_slices import slice_block
-from anabranch.engine.task.block_writer import BlockWriter
+from anabranch.engine.task.arrival.outbox import Stop
+from anabranch.engine.task.blocks.block_slices import slice_block
+from anabranch.engine.task.blocks.block_writer import BlockWriter
+from anabranch.engine.task.blocks.draining_rows import gather
+from anabranch.engine.task.blocks.open_blocks import OpenBlock
 from anabranch.engine.task.common_rows import CommonRows
-from anabranch.engine.task.draining_rows import gather
 from anabranch.engine.task.hot_groups import left_to_lanes
-from anabranch.engine.task.open_blocks import OpenBlock
-from anabranch.engine.task.outbox import Stop
-from anabranch.engine.task.result_files import Writer
-from anabranch.engine.task.site_work import TrackWork, join_states
+from anabranch.engine.task.results.result_files import Writer
+from anabranch.engine.task.sites.site_work import TrackWork, join_states
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_counts import partition_counts
 from anabranch.exchange.partition_set import PartitionSet
@@ -41,7 +41,7 @@ from anabranch.operators.work_memory import KeptTooMuch, WorkMemory
 from anabranch.plan.inputs import HASH
 from anabranch.plan.local_plan import compile_plan
 from anabranch.plan.nodes import JoinNode, LeafNode, StationRows, StationsNode
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 from anabranch.plan.tree import default_probe
 from anabranch.state.block import BlockMeta
 

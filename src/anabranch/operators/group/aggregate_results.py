@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from anabranch.operators.group.partial_aggregate import (
+from anabranch.operators.group.folds.partial_aggregate import (
     Accumulator,
     Count,
     ExactSum,

@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.operators.group.final_rows import FinalRows
-from anabranch.operators.group.partial_aggregate import Accumulator, Count, ExactSum, Least, Summary
-from anabranch.operators.group.window_bounds import Ranges, positions_in, window_bounds
+from anabranch.operators.group.folds.partial_aggregate import Accumulator, Count, ExactSum, Least, Summary
+from anabranch.operators.group.folds.window_bounds import Ranges, positions_in, window_bounds
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.column_codes import Flags
 from anabranch.operators.rows.row_set import RowSet, int64s

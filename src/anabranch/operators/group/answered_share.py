@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anabranch.exchange.address import partition_of
-from anabranch.operators.group.window_bounds import Runs, positions_in, window_bounds
+from anabranch.operators.group.folds.window_bounds import Runs, positions_in, window_bounds
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.column_codes import Flags
 from anabranch.operators.rows.row_set import RowSet, int64s

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.operators.group.final_rows import Emission, FinalRows
+from anabranch.operators.group.folds.window_bounds import Runs, positions_in, window_bounds
 from anabranch.operators.group.group_keys import group_numbers, mixed_hashes, needs_no_proof, same_keys
-from anabranch.operators.group.window_bounds import Runs, positions_in, window_bounds
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.row_set import RowSet, concat_rows, int64s
 from anabranch.plan.aggregate import WindowNode

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from anabranch.operators.group.aggregate_results import summaries_of
 from anabranch.operators.group.alive_results import LATEST
-from anabranch.operators.group.partial_aggregate import Count, ExactSum
-from anabranch.operators.group.window_rows import kept_columns
-from anabranch.operators.group.window_rows import summaries as window_summaries
+from anabranch.operators.group.folds.partial_aggregate import Count, ExactSum
+from anabranch.operators.group.windows.window_rows import kept_columns
+from anabranch.operators.group.windows.window_rows import summaries as window_summaries
 from anabranch.plan.aggregate import WindowNode
 
 _NUMBER = 8

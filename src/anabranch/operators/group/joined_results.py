@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from anabranch.exchange.address import partition_of
 from anabranch.operators.group.group_hash import group_hashes, seed_of
-from anabranch.operators.group.window_rows import window_rows
+from anabranch.operators.group.windows.window_rows import window_rows
 from anabranch.operators.rows.expressions import project
 from anabranch.operators.rows.row_set import RowSet, int64s
 from anabranch.plan.aggregate import WindowNode

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from anabranch.operators.group.partial_aggregate import (
+from anabranch.operators.group.folds.partial_aggregate import (
     Accumulator,
     Count,
     ExactSum,
@@ -22,8 +22,8 @@ from anabranch.operators.group.partial_aggregate import (
     Moments,
     Summary,
 )
-from anabranch.operators.group.range_fold import Folded, merged_moments_of
-from anabranch.operators.group.window_bounds import Ranges, Runs
+from anabranch.operators.group.folds.range_fold import Folded, merged_moments_of
+from anabranch.operators.group.folds.window_bounds import Ranges, Runs
 from anabranch.operators.rows.row_set import RowSet
 
 

@@ -21,14 +21,14 @@ import pyarrow as pa
 from anabranch.operators.group.aggregate_results import Accumulators, result_of, summaries_of
 from anabranch.operators.group.alive_results import Instants, fold_alive
 from anabranch.operators.group.final_rows import CHUNK_ROWS, FinalRows, time_range
+from anabranch.operators.group.folds.partial_aggregate import Summary
+from anabranch.operators.group.folds.window_bounds import Ranges, window_bounds
 from anabranch.operators.group.gathered_groups import (
     GatheredGroups,
     gather_groups,
     gather_newest,
     shared_hashes,
 )
-from anabranch.operators.group.partial_aggregate import Summary
-from anabranch.operators.group.window_bounds import Ranges, window_bounds
 from anabranch.operators.group.window_grouping import WindowGrouping
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.plan.aggregate import aggregate_column

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from anabranch.operators.group.alive_results import none_before
 from anabranch.operators.group.final_rows import FinalRows
+from anabranch.operators.group.folds.window_bounds import window_bounds
 from anabranch.operators.group.gathered_groups import gather_groups, shared_hashes
-from anabranch.operators.group.window_bounds import window_bounds
 from anabranch.operators.group.window_grouping import WindowGrouping
 from anabranch.operators.rows.column_codes import Flags
 from anabranch.operators.rows.expressions import project

@@ -16,7 +16,7 @@ from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import QuotaExceeded
 from anabranch.plan.aggregate import WindowNode
 from anabranch.plan.logical import Query
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 
 
 class WindowGrouping:

@@ -22,7 +22,7 @@ from anabranch.operators.work_memory import WorkMemory
 from anabranch.plan.inputs import HASH
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.nodes import JoinNode
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 
 Aliases = tuple[str, ...]
 Compile = Callable[[Aliases, str], JoinNode]

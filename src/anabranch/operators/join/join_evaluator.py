@@ -23,7 +23,7 @@ from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import QuotaExceeded, WorkMemory
 from anabranch.plan.inputs import HASH
 from anabranch.plan.nodes import JoinNode
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 
 Node = TypeVar("Node")
 

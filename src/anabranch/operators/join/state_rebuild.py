@@ -21,7 +21,7 @@ from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import WorkMemory
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.nodes import JoinNode, Operand
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 
 
 class StateRebuild:

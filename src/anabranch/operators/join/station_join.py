@@ -20,10 +20,10 @@ from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import WorkMemory
 from anabranch.plan.inputs import DEADLINE, HASH, MAX_TIME
-from anabranch.plan.join_tree import Edge
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.nodes import JoinNode, StationRows, StationsNode
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
+from anabranch.plan.stations.join_tree import Edge
 
 VECTOR_ROWS = 2048
 """Rows that take the same way."""

@@ -13,7 +13,7 @@ from anabranch.operators.join.sources.row_source import RowSource
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.work_memory import WorkMemory
 from anabranch.plan.local_plan import LocalPlan
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 
 Node = TypeVar("Node")
 

@@ -14,8 +14,8 @@ from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.memory_sink import MemorySink
 from anabranch.engine.sinks.sink import ResultBatch, Sink
 from anabranch.engine.step.batch_loop import BatchSummary
-from anabranch.engine.task.lemma_purge import LemmaPurge
-from anabranch.engine.task.site_work import is_over
+from anabranch.engine.task.sites.lemma_purge import LemmaPurge
+from anabranch.engine.task.sites.site_work import is_over
 from anabranch.plan.cost.estimates import JoinStatistics, window_seconds
 from anabranch.plan.cost.migration_cost import (
     MigrationCost,

@@ -16,7 +16,7 @@ from anabranch.reproduce.cape.cape_run import Change
 from anabranch.reproduce.cape.cape_streams import NAMES, Arrivals, cape_text
 from anabranch.spark.run import Run
 from anabranch.spark.session import Session
-from anabranch.spark.spark_session import spark_session
+from anabranch.spark.start.spark_session import spark_session
 from anabranch.workloads.stream_files import write_stream
 
 

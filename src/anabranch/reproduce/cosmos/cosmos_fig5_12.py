@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from anabranch.bench.stations import run_orders
+from anabranch.bench.adapting.stations import run_orders
 from anabranch.reproduce.cosmos.eddy_setups import COLUMNS, QUICK_ROWS, ROWS, compare, toggled_at
 from anabranch.reproduce.report.picture import Chart, draw
 from anabranch.reproduce.report.result import Result, Table, at_most

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from anabranch.adapt.eddy.lottery import DecidedBy
-from anabranch.bench.stations import WARM_UP, OrderBench, run_orders
+from anabranch.bench.adapting.stations import WARM_UP, OrderBench, run_orders
 from anabranch.reproduce.report.picture import Chart, draw
 from anabranch.reproduce.report.result import Check, Result, Table, at_least, at_most
 from anabranch.workloads.chain import Chain

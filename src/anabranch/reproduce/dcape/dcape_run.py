@@ -17,8 +17,8 @@ from anabranch.engine.local_ingest import mix_longs
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.engine.step.batch_loop import BatchSummary
-from anabranch.engine.task.lemma_purge import LemmaPurge
-from anabranch.engine.task.site_work import is_over
+from anabranch.engine.task.sites.lemma_purge import LemmaPurge
+from anabranch.engine.task.sites.site_work import is_over
 from anabranch.plan.cost.migration_cost import Strategy
 from anabranch.reproduce.dcape.dcape_load import COLUMNS, SITES, STREAMS, Load
 from anabranch.state.storage import PosixStorage

@@ -10,7 +10,7 @@ from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.reproduce.dcape.dcape_load import COLUMNS, NAMES, SITES, Load
 from anabranch.reproduce.dcape.dcape_run import Setting
 from anabranch.spark.session import Session
-from anabranch.spark.spark_session import spark_session
+from anabranch.spark.start.spark_session import spark_session
 from anabranch.workloads.spark_hash import xxhash64_longs
 from anabranch.workloads.stream_files import StreamFiles, write_stream
 

@@ -13,7 +13,7 @@ from anabranch.engine.local_ingest import wire_rows
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.memory_sink import MemorySink
-from anabranch.engine.task.routing import routed
+from anabranch.engine.task.arrival.routing import routed
 from anabranch.engine.task.slot_task import SlotTask
 from anabranch.exchange.aligned_router import AlignedRouter, Member, Reign
 from anabranch.plan.logical import Query, Stream

@@ -16,10 +16,10 @@ import pyarrow as pa
 from anabranch.engine.local_driver import LocalRun, rows_by_slot, run_hops
 from anabranch.engine.local_ingest import wire_rows
 from anabranch.engine.reports import SlotReport
-from anabranch.engine.task import constants
-from anabranch.engine.task.parcel import Parcel
-from anabranch.engine.task.routing import routed
+from anabranch.engine.task.arrival.parcel import Parcel
+from anabranch.engine.task.arrival.routing import routed
 from anabranch.engine.task.slot_task import SlotTask, run_first_hop
+from anabranch.engine.task.worker import constants
 from anabranch.state.storage.posix_storage import PosixStorage
 
 

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from anabranch.adapt.balance.packing import longest_first
-from anabranch.bench.anabranch_join import start_join
+from anabranch.bench.joins.anabranch_join import start_join
 from anabranch.bench.same_results import difference
 from anabranch.engine.progress import Progress
 from anabranch.exchange.address import PARTITIONS
 from anabranch.reproduce.report.picture import Chart, draw
 from anabranch.reproduce.report.result import Result, Table, at_least, at_most
-from anabranch.spark.spark_session import spark_session
+from anabranch.spark.start.spark_session import spark_session
 from anabranch.workloads.crowded import crowded_streams
 from anabranch.workloads.stream_files import Workload
 

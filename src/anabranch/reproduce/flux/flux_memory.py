@@ -7,14 +7,14 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from anabranch.bench.anabranch_join import add_streams, join_text
+from anabranch.bench.joins.anabranch_join import add_streams, join_text
 from anabranch.bench.same_results import difference
 from anabranch.bench.worker_memory import python_workers
 from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.reproduce.report.picture import Chart, draw
 from anabranch.reproduce.report.result import Check, Result, Table, at_least, at_most
 from anabranch.spark.session import Session
-from anabranch.spark.spark_session import spark_session
+from anabranch.spark.start.spark_session import spark_session
 from anabranch.workloads.stream_files import Workload
 from anabranch.workloads.uniform import uniform_streams
 

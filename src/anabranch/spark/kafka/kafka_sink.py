@@ -20,8 +20,8 @@ from pyspark.sql import functions as F
 from anabranch.engine.sinks.sink import ResultBatch
 from anabranch.errors import ConfigError
 from anabranch.language.shared_columns import QUERY
-from anabranch.spark.function_sink import read_results
 from anabranch.spark.kafka.connector import KAFKA, connector_missing, lacks_connector
+from anabranch.spark.sinks.function_sink import read_results
 
 DELIVERY_ID = "delivery_id"
 """The header of a message that names its delivery."""

@@ -13,7 +13,7 @@ from anabranch.operators.join.sources.row_source import Meeting, Way, symmetric
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.plan.nodes import JoinNode, Operand
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 
 _NONE = np.zeros(PARTITIONS, dtype=np.int64)
 

@@ -22,7 +22,7 @@ from anabranch.operators.join.sources.ending_chains import crossing_ways
 from anabranch.operators.join.sources.row_source import Meeting, SiteRows, Way, symmetric
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.plan.nodes import JoinNode, LeafNode, Operand
-from anabranch.plan.state_id import KEEPS_NOTHING, StateId
+from anabranch.plan.states.state_id import KEEPS_NOTHING, StateId
 
 
 class EndingRows:

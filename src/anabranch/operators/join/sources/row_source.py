@@ -33,7 +33,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.plan.nodes import JoinNode, LeafNode, Operand
-from anabranch.plan.state_id import StateId
+from anabranch.plan.states.state_id import StateId
 
 Node = TypeVar("Node", contravariant=True)
 

@@ -1,0 +1,1 @@
+"""Loads that adaptation answers, or leaves alone."""

@@ -1,0 +1,1 @@
+"""Joins beside their peers."""

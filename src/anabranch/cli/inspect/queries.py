@@ -1,0 +1,118 @@
+"""`anabranch queries`: the queries of a session, and what each of them costs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from anabranch.cli.inspect.state import check_is_checkpoint
+from anabranch.cli.screen.figures import count, size
+from anabranch.cli.screen.telling import Debug, telling
+from anabranch.engine.json_log import PROGRESS_LOG, read_log
+from anabranch.language.flow import bind_query
+from anabranch.state import Manifest, PosixStorage, Storage, newest
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCost:
+    """A query and what it takes.
+
+    Attributes
+    ----------
+    since
+        Its first batch.
+    results, cpu_ms
+        Rows that it has given and CPU time that it took, as far as the log of progress goes back. Members
+        of a group share its time by the rows they got.
+    state_bytes
+        Its share of the state: what several queries read is shared out evenly.
+    """
+
+    query: str
+    status: str
+    since: int
+    results: int
+    cpu_ms: float
+    state_bytes: int
+    text: str
+    failure: str | None = None
+
+
+def queries(
+    checkpoint: Annotated[Path, typer.Argument(help="Directory that `run --checkpoint` was given.")],
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Show the queries of a session, those that came while it ran included; it may be running."""
+    with telling(debug=debug):
+        check_is_checkpoint(checkpoint)
+        storage = PosixStorage(checkpoint)
+        manifest = newest(storage)
+        costs = [] if manifest is None else query_costs(storage, manifest)
+    if as_json:
+        typer.echo(json.dumps([asdict(cost) for cost in costs], indent=2, ensure_ascii=False))
+        return
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("query")
+    table.add_column("status")
+    for column in ("since batch", "results", "CPU", "state"):
+        table.add_column(column, justify="right")
+    table.add_column("text", overflow="ellipsis", no_wrap=True)
+    for c in costs:
+        figures = (f"{c.since}", count(c.results), f"{c.cpu_ms:,.0f} ms", size(c.state_bytes))
+        table.add_row(Text(c.query), c.status, *figures, Text(" ".join(c.text.split())))
+    Console().print(table)
+
+
+def query_costs(storage: Storage, manifest: Manifest) -> list[QueryCost]:
+    """What every query of the newest step has given and keeps."""
+    given, cpu = Counter[str](), defaultdict[str, float](float)
+    for record in read_log(storage, PROGRESS_LOG):
+        for name, told in record.get("queries", {}).items():
+            given[name] += told["numOutputRows"]
+            cpu[name] += told.get("cpuMs", 0.0)
+    kept, groups = _state_bytes(manifest), manifest.catalog.get("groups", {})
+    texts = {name: known["text"] for name, known in manifest.catalog["queries"].items()}
+    return [
+        QueryCost(
+            q.name,
+            str(q.status),
+            q.since,
+            given[q.name],
+            round(cpu[q.name], 1),
+            round(kept[q.name]),
+            texts[q.name],
+            q.failure,
+        )
+        for q in manifest.queries
+        if q.name not in groups
+    ]
+
+
+def _state_bytes(manifest: Manifest) -> dict[str, float]:
+    from anabranch.engine.step.manifests.retention import states_of
+    from anabranch.queries.catalog import known_streams, reconcile
+
+    streams, groups = known_streams(manifest), manifest.catalog.get("groups", {})
+    queries = {name: q for name, q in manifest.catalog["queries"].items() if name not in groups}
+    bound = [bind_query(name, known["text"], streams) for name, known in queries.items()]
+    catalog = reconcile(tuple(streams.values()), bound, manifest)
+    readers: dict[str, list[str]] = {}
+    for plan in catalog.plans:
+        for state in states_of([plan]):
+            members = groups.get(plan.query.name, {}).get("members", (plan.query.name,))
+            readers.setdefault(state, []).extend(members)
+    kept = dict.fromkeys((q.name for q in bound), 0.0)
+    for block in manifest.blocks:
+        for name in readers.get(block.state, ()):
+            kept[name] += block.bytes / len(readers[block.state])
+    return kept

@@ -1,0 +1,70 @@
+"""What a running or finished session knows of its plans, what it decided, and with which numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from anabranch.adapt.events import EventKind
+from anabranch.cli.screen.telling import InputError
+from anabranch.engine.boundary.plans_seen import plans_seen
+from anabranch.engine.json_log import EVENT_LOG, read_log
+from anabranch.state import Manifest, PosixStorage, newest
+
+DECISIONS = frozenset(str(kind) for kind in EventKind if kind.is_decision)
+
+
+def show_decisions(checkpoint: Path, *, query: str | None = None, as_json: bool) -> None:
+    """Print the candidate plans, then the last decisions: accepted and refused, why, what came of them."""
+    manifest = newest_manifest(checkpoint)
+    names = [q.name for q in manifest.queries]
+    chosen = names if query is None else [name for name in names if name.lower() == query.lower()]
+    if not chosen:
+        raise InputError(
+            f"there is no query {query!r} in {checkpoint}: choose from {', '.join(names) or 'none'}"
+        )
+    for plans in plans_seen(manifest):
+        if plans.query in chosen:
+            typer.echo(json.dumps(plans.to_json(), ensure_ascii=False) if as_json else plans.to_text() + "\n")
+    # What moves between sites moves for all queries, and names none.
+    events = [e for e in decisions(checkpoint, manifest) if e.get("query") in (None, *chosen)]
+    if not events and not as_json:
+        typer.echo("nothing was decided: the load is even, or rebalance is off")
+    for event in events:
+        typer.echo(json.dumps(event, ensure_ascii=False) if as_json else _line(event))
+
+
+def decisions(checkpoint: Path, manifest: Manifest) -> list[dict[str, Any]]:
+    """All decisions, oldest first: those of the log, and what a crash has kept from it.
+
+    The manifest has the newest ones.
+    """
+    logged = [e for e in read_log(PosixStorage(checkpoint), EVENT_LOG) if _is_decision(e)]
+    known = {json.dumps(event, sort_keys=True) for event in logged}
+    kept = manifest.controller.get("events", ())
+    return logged + [e for e in kept if json.dumps(e, sort_keys=True) not in known]
+
+
+def _is_decision(event: dict[str, Any]) -> bool:
+    return event.get("kind") in DECISIONS
+
+
+def plans_of(checkpoint: Path, query: str) -> str | None:
+    """The candidate plans of a query in words; None where it has run on none, or has but one."""
+    seen = (plans for plans in plans_seen(newest_manifest(checkpoint)) if plans.query == query)
+    return next((plans.to_text() for plans in seen), None)
+
+
+def newest_manifest(checkpoint: Path) -> Manifest:
+    """The last committed batch of a checkpoint."""
+    manifest = newest(PosixStorage(checkpoint)) if checkpoint.is_dir() else None
+    if manifest is None:
+        raise InputError(f"{checkpoint} holds no committed batch: give the directory of --checkpoint")
+    return manifest
+
+
+def _line(event: dict[str, Any]) -> str:
+    return f"batch {event['batch']}  {event['kind']}  {event['message']}"

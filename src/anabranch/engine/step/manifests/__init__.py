@@ -1,0 +1,1 @@
+"""From what a step has done to what the next one starts from."""

@@ -1,0 +1,1 @@
+"""Watermarks, late rows, and when results are final."""

@@ -1,0 +1,1 @@
+"""Blocks as a slot reads and writes them."""

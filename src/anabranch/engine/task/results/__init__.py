@@ -1,0 +1,1 @@
+"""Results of a slot on their way to staged files."""

@@ -1,0 +1,1 @@
+"""The work of sites: which tracks, together with whom, and whose it was."""

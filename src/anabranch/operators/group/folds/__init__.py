@@ -1,0 +1,1 @@
+"""Kernels of aggregates: ranges, sliding windows, parts of windows."""

@@ -1,0 +1,1 @@
+"""What states are called, and which queries have them in common."""

@@ -1,0 +1,1 @@
+"""The stations of joins without a common key."""

@@ -1,0 +1,1 @@
+"""From sources to rows on the wire, in Spark SQL."""

@@ -1,0 +1,1 @@
+"""Sinks that need Spark."""

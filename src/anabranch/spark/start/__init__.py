@@ -1,0 +1,1 @@
+"""Starting Spark, and what it is told."""
