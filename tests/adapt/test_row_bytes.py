@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.adapt.plans.row_bytes import row_bytes
 from anabranch.plan.logical import Column, Stream
-from anabranch.queries.catalog import reconcile
+from anabranch.queries.reconcile import reconcile
 from anabranch.state import BlockMeta
 from tests.engine.nasty_runs import bind
 

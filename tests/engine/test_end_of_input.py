@@ -114,7 +114,8 @@ def test_a_crash_between_commit_and_sink_loses_nothing_and_doubles_nothing(check
 
 
 def test_an_aggregate_shows_what_it_keeps_and_where(checkpoint: Path) -> None:
-    from anabranch.queries.catalog import explain_query, reconcile
+    from anabranch.queries.catalog import explain_query
+    from anabranch.queries.reconcile import reconcile
 
     text = explain_query(reconcile([STREAM], [QUERY], None), "q", sites=4)
     assert "group key 0: `k` (bigint)" in text
@@ -158,7 +159,8 @@ def test_a_stream_without_a_row_ends_with_the_others(checkpoint: Path) -> None:
 
 
 def test_a_grouped_join_shows_what_it_keeps_and_where(checkpoint: Path) -> None:
-    from anabranch.queries.catalog import explain_query, reconcile
+    from anabranch.queries.catalog import explain_query
+    from anabranch.queries.reconcile import reconcile
 
     text = explain_query(reconcile([STREAM, OTHER], [JOINED], None), "q", sites=4)
     assert "routing: hash of key 0, partitioned over 4 sites" in text

@@ -17,7 +17,7 @@ from anabranch.adapt.tracks.tracks import Tracks
 from anabranch.engine.reports import JoinReport, SiteReport
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.cost.migration_cost import Strategy
-from anabranch.queries.catalog import reconcile
+from anabranch.queries.reconcile import reconcile
 from tests.engine.directed_runs import AB_C, STREAMS
 from tests.engine.nasty_runs import bind
 from tests.support.observed_steps import observed_step

@@ -22,7 +22,7 @@ from anabranch.operators.group import (
     window_grouping,
 )
 from anabranch.operators.group.final_rows import Emission
-from anabranch.queries import catalog
+from anabranch.queries.reconcile import reconcile
 from tests.support.generated_aggregates import aggregate_cases, check_aggregates
 from tests.support.planted import assert_caught
 
@@ -98,10 +98,8 @@ def arrival_breaks_ties_the_other_way_round() -> Planted:
 
 
 def what_was_emitted_is_forgotten_at_a_restart() -> Planted:
-    real = catalog.reconcile
-
     def forgetful(*given: Any, **more: Any) -> Any:
-        found = real(*given, **more)
+        found = reconcile(*given, **more)
         return replace(found, states=tuple(replace(s, emitted_us=None) for s in found.states))
 
     return mock.patch("anabranch.engine.local_driver.reconcile", forgetful)

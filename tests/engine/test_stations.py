@@ -13,7 +13,8 @@ from anabranch.engine.settings import Settings
 from anabranch.language.flow import bind_query
 from anabranch.plan.nodes import StationsNode
 from anabranch.plan.states.state_id import StateId
-from anabranch.queries.catalog import explain_query, reconcile
+from anabranch.queries.catalog import explain_query
+from anabranch.queries.reconcile import reconcile
 from anabranch.state import compaction
 from anabranch.testing.stream_model import accepted_rows, expected_rows, scratch
 from tests.engine.stations import EIGHT, STREAMS, any_way, names_of, random_batches, random_tree

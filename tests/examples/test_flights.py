@@ -17,7 +17,7 @@ from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.language.flow import parse_flow
 from anabranch.plan.nodes import StationsNode
-from anabranch.queries.catalog import reconcile
+from anabranch.queries.reconcile import reconcile
 from anabranch.testing.stream_model import accepted_rows, expected_rows
 from tests.support.oracle_check import check_rows
 

@@ -15,7 +15,7 @@ from anabranch.engine.event_time import MAX_TIME_US
 from anabranch.engine.local_ingest import wire_rows
 from anabranch.engine.task.arrival.wire import TAG, Wire, wire_of
 from anabranch.plan.logical import Column, Stream
-from anabranch.queries.catalog import reconcile
+from anabranch.queries.reconcile import reconcile
 from anabranch.spark.reading.ingest import ingest
 from tests.engine.nasty_runs import START, bind
 

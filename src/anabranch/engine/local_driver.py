@@ -31,8 +31,8 @@ from anabranch.engine.task.worker.worker_process import keep_memory
 from anabranch.language.flow import bind_query
 from anabranch.plan.inputs import HASH
 from anabranch.plan.logical import Connector, Query, Stream
-from anabranch.queries.catalog import reconcile
 from anabranch.queries.changes import queries_at_start
+from anabranch.queries.reconcile import reconcile
 from anabranch.queries.turnover import Add, Change, Drop, Replace
 from anabranch.state import PosixStorage, Storage, newest
 from anabranch.state.fence import acquire

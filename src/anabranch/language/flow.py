@@ -14,7 +14,7 @@ from anabranch.language.ingest.bind_stream import bind_stream, bind_table
 from anabranch.language.shared_columns import not_alike, same_sink
 from anabranch.language.syntax.dialect import parse_select, parse_statements
 from anabranch.language.syntax.source_text import SourceText
-from anabranch.language.syntax.statements import CreateQuery, CreateStream, CreateTable, SetOption
+from anabranch.language.syntax.statements import CreateQuery, CreateStream, CreateTable, SetOption, Statement
 from anabranch.plan.logical import Column, Connector, Flow, Query, Stream, Table
 
 ColumnsOf = Callable[[Stream], tuple[Column, ...]]
@@ -58,44 +58,69 @@ def parse_flow(
     """
     source = SourceText(text, path)
     given = {} if known is None else {name.lower(): stream for name, stream in known.items()}
-    streams: dict[str, Stream] = dict(given)
-    tables: dict[str, Table] = {}
-    queries: dict[str, Query] = {}
-    unbound: dict[str, str] = {}
-    settings: dict[str, str] = {}
+    declared = _Declared(source, columns_of, given)
     for statement in parse_statements(source):
+        declared.add(statement)
+    return declared.flow()
+
+
+class _Declared:
+    """What the statements read so far declare; case does not tell names apart."""
+
+    def __init__(self, source: SourceText, columns_of: ColumnsOf | None, given: Mapping[str, Stream]) -> None:
+        self._source = source
+        self._columns_of = columns_of
+        self._given = given
+        self._streams: dict[str, Stream] = dict(given)
+        self._tables: dict[str, Table] = {}
+        self._queries: dict[str, Query] = {}
+        self._unbound: dict[str, str] = {}
+        self._settings: dict[str, str] = {}
+
+    def add(self, statement: Statement) -> None:
+        """Bind a statement against those before it."""
         match statement:
             case CreateStream():
-                stream = bind_stream(statement, source, columns_of)
-                _refuse_repetition(statement, {**streams, **tables}, source)
-                streams[stream.name.lower()] = stream
+                stream = bind_stream(statement, self._source, self._columns_of)
+                _refuse_repetition(statement, self._sources, self._source)
+                self._streams[stream.name.lower()] = stream
             case CreateTable():
-                table = bind_table(statement, source)
-                _refuse_repetition(statement, {**streams, **tables}, source)
-                tables[table.name.lower()] = table
+                table = bind_table(statement, self._source)
+                _refuse_repetition(statement, self._sources, self._source)
+                self._tables[table.name.lower()] = table
             case CreateQuery():
-                _refuse_repetition(statement, {**queries, **unbound}, source)
-                try:
-                    with without_predicates():
-                        query = _query(statement, {**streams, **tables}, source)
-                except NotYetKnown as missing:
-                    if columns_of is not None:
-                        raise
-                    unbound[statement.name.name] = str(missing)
-                else:
-                    _refuse_other_columns(statement, query, queries.values(), source)
-                    queries[query.name.lower()] = query
+                self._add_query(statement)
             case SetOption():
-                settings[statement.key] = statement.value
-    return Flow(
-        tuple(stream for name, stream in streams.items() if name not in given),
-        tuple(queries.values()),
-        tuple(settings.items()),
-        tuple(unbound.items()),
-        tuple(tables.values()),
-        text,
-        path,
-    )
+                self._settings[statement.key] = statement.value
+
+    def _add_query(self, statement: CreateQuery) -> None:
+        _refuse_repetition(statement, {**self._queries, **self._unbound}, self._source)
+        try:
+            with without_predicates():
+                query = _query(statement, self._sources, self._source)
+        except NotYetKnown as missing:
+            if self._columns_of is not None:
+                raise
+            self._unbound[statement.name.name] = str(missing)
+        else:
+            _refuse_other_columns(statement, query, self._queries.values(), self._source)
+            self._queries[query.name.lower()] = query
+
+    @property
+    def _sources(self) -> dict[str, Stream | Table]:
+        return {**self._streams, **self._tables}
+
+    def flow(self) -> Flow:
+        """All of it, without the streams that were there before."""
+        return Flow(
+            tuple(stream for name, stream in self._streams.items() if name not in self._given),
+            tuple(self._queries.values()),
+            tuple(self._settings.items()),
+            tuple(self._unbound.items()),
+            tuple(self._tables.values()),
+            self._source.text,
+            self._source.path,
+        )
 
 
 def _refuse_other_columns(

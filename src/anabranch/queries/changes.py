@@ -13,7 +13,8 @@ from typing import Any
 from anabranch.errors import ConfigError, StateError
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Connector, Query, Stream
-from anabranch.queries.catalog import Catalog, reconcile
+from anabranch.queries.catalog import Catalog
+from anabranch.queries.reconcile import reconcile
 from anabranch.queries.turnover import Add, Change, Drop, Replace, Turned, turned_over
 from anabranch.state import Manifest, QueryStatus
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.engine.settings import MEBIBYTE
 from anabranch.engine.task.sites.memory_plan import MERGE_COPIES, memory_plan, owing_partitions
-from anabranch.queries.catalog import reconcile
+from anabranch.queries.reconcile import reconcile
 from anabranch.state import BlockMeta
 from tests.engine.directed_runs import STREAMS
 from tests.engine.nasty_runs import bind

@@ -20,7 +20,7 @@ from anabranch.adapt.boundary.observed import Observed
 from anabranch.adapt.boundary.plan_choice import choose_plans, choose_strategy
 from anabranch.adapt.events import Event
 from anabranch.adapt.measures.statistics import Statistics
-from anabranch.adapt.memory.memory_state import choose_budgets, choose_spilled
+from anabranch.adapt.memory.memory_state import MemoryState, choose_budgets, choose_spilled
 from anabranch.adapt.routing.hot_keys import choose_hot_keys
 from anabranch.adapt.routing.routing_choice import choose_routing, start_routing
 from anabranch.exchange.partition_map import PartitionMap
@@ -70,22 +70,7 @@ def choose(state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Cho
     controller, after, moves = _moves(state.controller, load, observed)
     if after.sites != settings.sites:
         after = after.rescaled(settings.sites)
-    memory, spilled = choose_spilled(
-        state.memory,
-        observed.batch,
-        partition_map=after,
-        sizes=observed.state_bytes,
-        budget=settings.memory_budget,
-    )
-    memory, put_off = choose_budgets(
-        memory,
-        observed.batch,
-        load,
-        before=before,
-        after=after,
-        capacity=settings.skew_buffer_rows,
-        comparable=not observed.relocating,
-    )
+    memory, held = _memory(state.memory, load, observed, after)
     strategy = Strategy.MOVING_STATE if after == before else choose_strategy(state.plans, observed, after)
     plans, migrations, reasons = choose_plans(
         state.plans.with_abandoned(observed.batch, observed.sites), observed
@@ -102,7 +87,7 @@ def choose(state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Cho
         slots=observed.slots,
         overhead_s=observed.overhead_s,
     )
-    events = (*moves, *spilled, *put_off, *reasons, *eddy.events, *routed, *spread)
+    events = (*moves, *held, *reasons, *eddy.events, *routed, *spread)
     choice = Choice(
         after,
         strategy,
@@ -141,3 +126,27 @@ def _moves(
     controller = controller.copy()
     step = controller.step(observed.batch, load, here)
     return controller, step.partition_map, step.events
+
+
+def _memory(
+    memory: MemoryState, load: Statistics, observed: Observed, after: PartitionMap
+) -> tuple[MemoryState, tuple[Event, ...]]:
+    """Which states leave the memory, and how many rows each partition may take in, under the new map."""
+    settings = observed.settings
+    memory, spilled = choose_spilled(
+        memory,
+        observed.batch,
+        partition_map=after,
+        sizes=observed.state_bytes,
+        budget=settings.memory_budget,
+    )
+    memory, put_off = choose_budgets(
+        memory,
+        observed.batch,
+        load,
+        before=observed.partition_map,
+        after=after,
+        capacity=settings.skew_buffer_rows,
+        comparable=not observed.relocating,
+    )
+    return memory, (*spilled, *put_off)

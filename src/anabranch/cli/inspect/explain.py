@@ -36,7 +36,8 @@ def explain(
     """Show keys, routing, join trees and states of the queries of a flow file; or, what was decided since."""
     # Half a second of imports that other commands need later or not at all.
     from anabranch.cli.inspect.why import plans_of, show_decisions
-    from anabranch.queries.catalog import explain_query, reconcile
+    from anabranch.queries.catalog import explain_query
+    from anabranch.queries.reconcile import reconcile
 
     with telling(debug=debug):
         _check_combination(why=why, sites=sites, checkpoint=checkpoint, as_json=as_json)

@@ -100,7 +100,7 @@ def query_costs(storage: Storage, manifest: Manifest) -> list[QueryCost]:
 
 def _state_bytes(manifest: Manifest) -> dict[str, float]:
     from anabranch.engine.step.manifests.retention import states_of
-    from anabranch.queries.catalog import known_streams, reconcile
+    from anabranch.queries.reconcile import known_streams, reconcile
 
     streams, groups = known_streams(manifest), manifest.catalog.get("groups", {})
     queries = {name: q for name, q in manifest.catalog["queries"].items() if name not in groups}

@@ -30,7 +30,7 @@ def submit(
 ) -> None:
     """Let the queries of a file run in the session of a checkpoint, from its next batch on."""
     from anabranch.engine.live.mailbox import Letter
-    from anabranch.queries.catalog import known_streams
+    from anabranch.queries.reconcile import known_streams
 
     with telling(debug=debug):
         manifest = _manifest(checkpoint)

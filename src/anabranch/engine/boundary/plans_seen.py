@@ -22,7 +22,7 @@ from anabranch.plan.logical import Query
 from anabranch.plan.search.candidates import canonical
 from anabranch.plan.search.optimizer import best_probe, ranked
 from anabranch.plan.tree import Plan, parse_plan
-from anabranch.queries.catalog import known_streams
+from anabranch.queries.reconcile import known_streams
 from anabranch.state import Manifest
 
 CANDIDATES = 5

@@ -25,7 +25,8 @@ from anabranch.plan.inputs import RoutedQuery
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.stations.readdressing import Readdressing, follows, plan_along, to_stations, to_tree
 from anabranch.plan.tree import parse_plan
-from anabranch.queries.catalog import Catalog, reconcile
+from anabranch.queries.catalog import Catalog
+from anabranch.queries.reconcile import reconcile
 from anabranch.state import Manifest
 
 

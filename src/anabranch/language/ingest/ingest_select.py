@@ -10,7 +10,7 @@ from anabranch.language.expressions.types import Refusal
 from anabranch.language.ingest.built_ins import GENERATORS
 from anabranch.language.ingest.ingest_sql import HIDDEN, ingest_sql, quoted
 from anabranch.language.syntax.source_text import SourceText, start_of
-from anabranch.plan.logical import Explosion, IngestSelect
+from anabranch.plan.ingest_select import Explosion, IngestSelect
 
 _PARTS = ("expressions", "where", "laterals")
 _CLAUSES = {

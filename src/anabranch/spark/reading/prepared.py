@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.errors import ConfigError
 from anabranch.language.ingest.ingest_sql import HIDDEN
-from anabranch.plan.logical import Column, Connector, Explosion, IngestSelect, Stream
+from anabranch.plan.ingest_select import Explosion, IngestSelect
+from anabranch.plan.logical import Column, Connector, Stream
 from anabranch.spark.reading.malformed import LETTER
 from anabranch.spark.reading.payload import payload_rows
 from anabranch.spark.spark_reason import spark_reason
