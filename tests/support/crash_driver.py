@@ -31,9 +31,9 @@ from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.slot_task import SlotTask, run_first_hop
 from anabranch.language.flow import parse_flow
 from anabranch.spark import execute as spark_execute
-from anabranch.spark import session
 from anabranch.spark.run_driver import RunDriver
 from anabranch.spark.session import Session
+from anabranch.spark.start import begin_run
 from anabranch.spark.start.spark_session import spark_session
 from anabranch.state import PosixStorage
 from tests.support.restless import RestlessDecider
@@ -43,7 +43,7 @@ FAULTS = "faults"
 """Folder of the checkpoint whose files make tasks fail."""
 
 STEPS: dict[str, tuple[Any, str, str]] = {
-    "fence held": (session, "acquire", "after"),
+    "fence held": (begin_run, "acquire", "after"),
     "batch planned": (BatchLoop, "_task", "after"),
     "reports in": (BatchLoop, "_outcome", "before"),
     "manifest about to be written": (batch_loop, "publish", "before"),

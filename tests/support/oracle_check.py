@@ -28,7 +28,7 @@ from anabranch.operators.join.match import match
 from anabranch.plan.graph import JoinGraph
 from anabranch.plan.logical import Query
 from anabranch.plan.tree import Plan, default_plan
-from anabranch.queries import catalog
+from anabranch.queries import reconcile
 from anabranch.state import compaction
 from anabranch.testing.oracle_compare import DifferentRows, assert_same_rows
 from anabranch.testing.stream_model import accepted_rows, expected_rows, scratch
@@ -112,7 +112,7 @@ def small_pieces(case: Case) -> Iterator[None]:
         mock.patch.object(join_evaluator, "FLUSH_ROWS", case.flush_rows),
         mock.patch.object(compaction, "FAN_IN", case.fan_in),
         mock.patch.object(site_groups, "TOGETHER_ROWS", case.together_rows),
-        mock.patch.object(catalog, "default_plan", partial(_plan_of, case.plan_seed)),
+        mock.patch.object(reconcile, "default_plan", partial(_plan_of, case.plan_seed)),
     ):
         yield
 
