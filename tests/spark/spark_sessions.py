@@ -24,9 +24,11 @@ def write_batches(root: Path, streams: Sequence[Stream], batches: Sequence[Batch
         for stream in streams:
             folder = root / stream.name
             folder.mkdir(parents=True, exist_ok=True)
-            path = folder / f"{number:05d}.parquet"
-            pq.write_table(_typed(batch[stream.name], stream), path)
-            os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+            # A session that runs already must not see a file before it has its time: others would be too old.
+            hidden = folder / f"_{number:05d}.parquet"
+            pq.write_table(_typed(batch[stream.name], stream), hidden)
+            os.utime(hidden, (1_700_000_000 + number, 1_700_000_000 + number))
+            hidden.rename(folder / f"{number:05d}.parquet")
 
 
 def run_to_the_end(
