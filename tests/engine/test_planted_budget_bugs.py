@@ -30,9 +30,11 @@ def what_partitions_on_disk_owe_is_forgotten() -> Planted:
 
 def partitions_that_are_ahead_answer_again() -> Planted:
     real = window_grouping.final_rows
-    return mock.patch.object(
-        window_grouping, "final_rows", lambda blocks, e, owned: real(blocks, replace(e, ahead={}), owned)
-    )
+
+    def again(blocks: Any, emission: Emission, owned: Any, **how: Any) -> Any:
+        return real(blocks, replace(emission, ahead={}), owned, **how)
+
+    return mock.patch.object(window_grouping, "final_rows", again)
 
 
 def rows_expire_with_the_partition_that_is_furthest_ahead() -> Planted:
