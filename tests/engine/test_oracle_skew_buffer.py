@@ -16,7 +16,7 @@ from anabranch.adapt.boundary.boundary_state import BoundaryState
 from anabranch.adapt.boundary.decisions import Decisions
 from anabranch.adapt.boundary.observed import Observed
 from anabranch.engine.step import task_plan
-from anabranch.engine.task import slot_task
+from anabranch.engine.task import slot_run
 from tests.support.eager_buffer import CountingDecider, eager_buffer
 from tests.support.generated import Case, cases
 from tests.support.generated_aggregates import AggregateCase, aggregate_cases, check_aggregates
@@ -72,24 +72,24 @@ def test_the_sessions_do_put_rows_off() -> None:
 
 
 def a_row_that_waits_is_forgotten() -> Planted:
-    real = slot_task.admit
+    real = slot_run.admit
 
     def admit(*rows: Any, **how: Any) -> Any:
         now, later = real(*rows, **how)
         return now, {source: batch[1:] for source, batch in later.items() if batch.num_rows > 1}
 
-    return mock.patch.object(slot_task, "admit", admit)
+    return mock.patch.object(slot_run, "admit", admit)
 
 
 def a_row_that_waits_enters_as_well() -> Planted:
-    real = slot_task.admit
+    real = slot_run.admit
 
     def admit(new: Any, waited: Any, **how: Any) -> Any:
         _, later = real(new, waited, **how)
         everything = replace(how["admission"], row_budgets={}, spilled=frozenset())
         return real(new, waited, **how | {"admission": everything})[0], later
 
-    return mock.patch.object(slot_task, "admit", admit)
+    return mock.patch.object(slot_run, "admit", admit)
 
 
 def rows_that_wait_hold_nothing_back() -> Planted:
@@ -97,12 +97,12 @@ def rows_that_wait_hold_nothing_back() -> Planted:
 
 
 def what_waited_is_left_behind_when_no_site_has_a_budget() -> Planted:
-    real = slot_task._SlotRun._admit
+    real = slot_run._SlotRun._admit
 
     def admit(self: Any, new: Any, old: Any) -> Any:
         return (new, {}) if self.task.admission.is_open else real(self, new, old)
 
-    return mock.patch.object(slot_task._SlotRun, "_admit", admit)
+    return mock.patch.object(slot_run._SlotRun, "_admit", admit)
 
 
 BUGS: list[Callable[[], Planted]] = [

@@ -87,9 +87,11 @@ def rows_are_forgotten_before_they_are_final() -> Planted:
 
 def every_site_emits_all_rows() -> Planted:
     real = window_grouping.final_rows
-    return mock.patch.object(
-        window_grouping, "final_rows", lambda blocks, e, owned: real(blocks, e, np.ones_like(owned))
-    )
+
+    def everywhere(blocks: Any, emission: Emission, owned: Any, **how: Any) -> Any:
+        return real(blocks, emission, np.ones_like(owned), **how)
+
+    return mock.patch.object(window_grouping, "final_rows", everywhere)
 
 
 def arrival_breaks_ties_the_other_way_round() -> Planted:

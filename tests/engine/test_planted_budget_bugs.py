@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from anabranch.engine.task import slot_task
+from anabranch.engine.task import slot_run
 from anabranch.engine.task.blocks import block_slices
 from anabranch.operators.group import window_grouping
 from anabranch.operators.group.final_rows import Emission
@@ -30,9 +30,11 @@ def what_partitions_on_disk_owe_is_forgotten() -> Planted:
 
 def partitions_that_are_ahead_answer_again() -> Planted:
     real = window_grouping.final_rows
-    return mock.patch.object(
-        window_grouping, "final_rows", lambda blocks, e, owned: real(blocks, replace(e, ahead={}), owned)
-    )
+
+    def again(blocks: Any, emission: Emission, owned: Any, **how: Any) -> Any:
+        return real(blocks, replace(emission, ahead={}), owned, **how)
+
+    return mock.patch.object(window_grouping, "final_rows", again)
 
 
 def rows_expire_with_the_partition_that_is_furthest_ahead() -> Planted:
@@ -52,7 +54,7 @@ def a_slice_lacks_its_last_partition() -> Planted:
         found = np.flatnonzero(wanted & (block.rows_of > 0))
         return real(block, np.isin(np.arange(256), found[:-1]))
 
-    return mock.patch.object(slot_task, "slice_block", short)
+    return mock.patch.object(slot_run, "slice_block", short)
 
 
 def a_merger_loses_its_last_range_of_partitions() -> Planted:
@@ -62,7 +64,7 @@ def a_merger_loses_its_last_range_of_partitions() -> Planted:
         ranges = list(real(*given))
         yield from ranges[: max(1, len(ranges) - 1)]
 
-    return mock.patch.object(slot_task, "ranges_within", all_but_one)
+    return mock.patch.object(slot_run, "ranges_within", all_but_one)
 
 
 BUGS: list[Callable[[], Planted]] = [

@@ -14,7 +14,7 @@ import pytest
 from anabranch.engine.event_time import NEVER_LATE
 from anabranch.engine.step import batch_loop
 from anabranch.engine.step.manifests import retention
-from anabranch.engine.task import slot_task
+from anabranch.engine.task import slot_run
 from anabranch.engine.task.arrival import arrivals
 from anabranch.operators.join import theta_join
 from anabranch.operators.join.match import Side, match
@@ -134,14 +134,14 @@ def null_keys_match() -> Iterator[None]:
 @contextmanager
 def compaction_drops_a_block() -> Iterator[None]:
     real = rows.RowSet.merged
-    merging = slot_task._SlotRun._compact
+    merging = slot_run._SlotRun._compact
 
     def compact(self: Any) -> None:
         fewer = lambda pieces, time: real(pieces[1:] or pieces, time)  # noqa: E731
-        with mock.patch.object(slot_task.RowSet, "merged", fewer):
+        with mock.patch.object(slot_run.RowSet, "merged", fewer):
             merging(self)
 
-    with mock.patch.object(slot_task._SlotRun, "_compact", compact):
+    with mock.patch.object(slot_run._SlotRun, "_compact", compact):
         yield
 
 

@@ -14,7 +14,7 @@ import pytest
 from anabranch.adapt.tracks import tracks
 from anabranch.engine.step import task_plan
 from anabranch.engine.step.manifests import settled_tracks
-from anabranch.engine.task import slot_task, track_run
+from anabranch.engine.task import slot_run, slot_task, track_run
 from anabranch.engine.task.arrival import arrivals
 from anabranch.engine.task.sites import site_work
 from anabranch.exchange.partition_set import NOTHING
@@ -114,7 +114,7 @@ def draining_rows_are_kept_twice() -> Planted:
         if kept.num_rows:
             self.report.blocks.append(self._blocks.write(state, kept, TIME))
 
-    return mock.patch.object(slot_task._SlotRun, "_keep_owned", keep)
+    return mock.patch.object(slot_run._SlotRun, "_keep_owned", keep)
 
 
 def draining_rows_are_counted_twice() -> Planted:
@@ -137,7 +137,7 @@ def draining_rows_are_not_sent() -> Planted:
 
 
 def admission_differs_for_draining_rows() -> Planted:
-    return mock.patch.object(slot_task._SlotRun, "_leaving", return_value=NOTHING)
+    return mock.patch.object(slot_run._SlotRun, "_leaving", return_value=NOTHING)
 
 
 def a_track_ends_at_once() -> Planted:

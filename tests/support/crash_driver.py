@@ -26,9 +26,11 @@ from pyspark.sql import SparkSession
 from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.engine.step import batch_loop, delivery
 from anabranch.engine.step.batch_loop import BatchLoop
+from anabranch.engine.step.step_end import StepEnd
 from anabranch.engine.task.arrival.parcel import Parcel
 from anabranch.engine.task.hop_run import run_hop
-from anabranch.engine.task.slot_task import SlotTask, run_first_hop
+from anabranch.engine.task.slot_run import run_first_hop
+from anabranch.engine.task.slot_task import SlotTask
 from anabranch.language.flow import parse_flow
 from anabranch.spark import execute as spark_execute
 from anabranch.spark.run_driver import RunDriver
@@ -45,7 +47,7 @@ FAULTS = "faults"
 STEPS: dict[str, tuple[Any, str, str]] = {
     "fence held": (begin_run, "acquire", "after"),
     "batch planned": (BatchLoop, "_task", "after"),
-    "reports in": (BatchLoop, "_outcome", "before"),
+    "reports in": (StepEnd, "outcome", "before"),
     "manifest about to be written": (batch_loop, "publish", "before"),
     "manifest written": (batch_loop, "publish", "after"),
     "first result published": (ParquetSink, "_place", "after"),

@@ -37,7 +37,8 @@ from anabranch.engine.task.arrival.parcel import Parcel
 from anabranch.engine.task.arrival.routing import routed
 from anabranch.engine.task.blocks import draining_rows, open_blocks
 from anabranch.engine.task.hop_run import run_hop
-from anabranch.engine.task.slot_task import SlotTask, run_first_hop
+from anabranch.engine.task.slot_run import run_first_hop
+from anabranch.engine.task.slot_task import SlotTask
 from anabranch.engine.task.worker import constants
 from anabranch.errors import AnabranchError
 from anabranch.language.flow import bind_query

@@ -26,7 +26,8 @@ from anabranch.engine.task.arrival.routing import routed
 from anabranch.engine.task.blocks.open_blocks import close_blocks
 from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.sites.site_work import is_over
-from anabranch.engine.task.slot_task import SlotTask, run_first_hop
+from anabranch.engine.task.slot_run import run_first_hop
+from anabranch.engine.task.slot_task import SlotTask
 from anabranch.engine.task.worker.worker_process import keep_memory
 from anabranch.language.flow import bind_query
 from anabranch.plan.inputs import HASH

@@ -15,7 +15,8 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.task.arrival.parcel import SCHEMA, Content, Parcel, opened
 from anabranch.engine.task.hop_run import run_hop
-from anabranch.engine.task.slot_task import SlotTask, run_first_hop
+from anabranch.engine.task.slot_run import run_first_hop
+from anabranch.engine.task.slot_task import SlotTask
 from anabranch.engine.task.worker.worker_process import give_back_surplus, keep_memory, spare_modules
 from anabranch.plan.inputs import SEQUENCE
 from anabranch.plan.states.state_id import StateId

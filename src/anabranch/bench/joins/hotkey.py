@@ -18,7 +18,7 @@ from unittest import mock
 from anabranch.bench.joins.duckdb_join import DuckDBJoin
 from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
-from anabranch.engine.task import slot_task
+from anabranch.engine.task import slot_run
 from anabranch.engine.task.arrival.heavy_keys import heavy_keys
 from anabranch.workloads.hot_key import BATCH_US, STREAMS, WINDOW_BATCHES, HotKeyStreams, hot_key_query
 
@@ -103,8 +103,8 @@ def _looking(scratch: Path, streams: HotKeyStreams, batches: int) -> float:
         return run
 
     with (
-        mock.patch("anabranch.engine.task.slot_task.heavy_keys", timed("looking", heavy_keys)),
-        mock.patch.object(slot_task._SlotRun, "run", timed("all", slot_task._SlotRun.run)),
+        mock.patch("anabranch.engine.task.slot_run.heavy_keys", timed("looking", heavy_keys)),
+        mock.patch.object(slot_run._SlotRun, "run", timed("all", slot_run._SlotRun.run)),
     ):
         _run(scratch, streams, batches, hot_keys="auto")
     return spent["looking"] / spent["all"]

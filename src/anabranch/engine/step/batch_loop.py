@@ -18,9 +18,7 @@ from anabranch.adapt.boundary.decisions import Decisions
 from anabranch.adapt.tracks.tracks import Tracks
 from anabranch.engine.boundary.observation import IsOver
 from anabranch.engine.boundary.requests import Asked, Migrations, Requests
-from anabranch.engine.live.changed_queries import with_changes
 from anabranch.engine.live.mailbox import Letter, letters, opened
-from anabranch.engine.live.orderings import with_orderings
 from anabranch.engine.live.prepared import Prepared
 from anabranch.engine.reports import SlotReport, charge_packing
 from anabranch.engine.settings import Settings
@@ -29,14 +27,13 @@ from anabranch.engine.step.batch_summary import BatchSummary as BatchSummary
 from anabranch.engine.step.delivery import Delivery, delivered
 from anabranch.engine.step.entry import check_entry
 from anabranch.engine.step.hop_reports import critical_path_s, merged_hops
-from anabranch.engine.step.manifests.step_manifest import step_manifest
-from anabranch.engine.step.manifests.step_outcome import StepOutcome, blocks_after, catalog_after, elapsed_s
+from anabranch.engine.step.manifests.step_outcome import StepOutcome
 from anabranch.engine.step.slot_choice import is_little
+from anabranch.engine.step.standing import Standing
+from anabranch.engine.step.step_end import StepEnd, StepRun
 from anabranch.engine.step.task_plan import plan_task
 from anabranch.engine.step.times.finality import pending_rows, results_due, with_input_ended
-from anabranch.engine.step.times.late_rows import late_events
 from anabranch.engine.step.times.phase_times import PhaseTimes
-from anabranch.engine.step.times.watermarks import advance, idle_events, unit_events
 from anabranch.engine.task.arrival.wire import Wire
 from anabranch.engine.task.results.staging import output_schema
 from anabranch.engine.task.sites.site_work import is_over
@@ -109,20 +106,25 @@ class BatchLoop:
         self._fence = fence
         self._delivery = Delivery(storage, sinks)
         self._execute = execute
-        self._tables: Mapping[str, Any] = {} if tables is None else tables
         self._cores = cores
         self._clock = clock
-        self._started_s = self._began_s = clock()
+        self._began_s = clock()
         self.manifest = recover(storage)
         self._parent = digest(self.manifest) if self.manifest else NO_PARENT
-        self._is_over = is_over
         self._prepared = Prepared.of(catalog, is_over)
         self._constants: ConstantsFile | None = None
         """Where workers find the constants; None before the first task."""
         self._roster: tuple[ConstantsFile, ...] = ()
         """Where they find who has come and gone since."""
         self._requests = Requests(settings)
-        self._decider: Decider = decider or AdaptiveDecider()
+        self._end = StepEnd(
+            decider or AdaptiveDecider(),
+            self._requests,
+            is_over,
+            {} if tables is None else tables,
+            clock,
+            started_s=self._began_s,
+        )
         self._state, self._decisions = self._start()
         self._delivery.open(catalog.answered)
         self._little = False
@@ -200,6 +202,12 @@ class BatchLoop:
         return self.manifest is not None and any(b.state.is_waiting for b in self.manifest.blocks)
 
     @property
+    def _standing(self) -> Standing:
+        return Standing(
+            self.manifest, self._parent, self._prepared, self._state, self._decisions, self._began_s
+        )
+
+    @property
     def partition_map(self) -> PartitionMap:
         """Who works where in the next step."""
         return self._decisions.partition_map
@@ -253,14 +261,9 @@ class BatchLoop:
         charge_packing(told)
         reports = merged_hops(told)
         phases.mark("execute")
-        outcome = self._outcome(
-            task,
-            reports,
-            known=known,
-            began_s=began_s,
-            wall_s=sum(phases.seconds.values()),
-            position=(offsets, source_id),
-        )
+        wall_s = sum(phases.seconds.values())
+        ran = StepRun(task, reports, known, began_s, wall_s, offsets, source_id)
+        outcome = self._end.outcome(self._standing, ran)
         self._fence.check()
         self._in_doubt = True
         self._parent = publish(self._storage, outcome.manifest)
@@ -314,7 +317,7 @@ class BatchLoop:
         at = self.manifest
         observed = self._prepared.observation.at_start(at, self._requests.settings)
         remembered = BoundaryState.from_json(at.controller if at else {}, self._prepared.observation.joins)
-        return self._decider.start(remembered, observed)
+        return self._end.decider.start(remembered, observed)
 
     def change(self, **settings: Any) -> None:
         """Change settings from the next boundary on: `sites`, `memory_budget_mb` and the like."""
@@ -380,92 +383,11 @@ class BatchLoop:
             batch,
             storage=self._storage,
             stamp=stamp,
-            constants=(self._prepared.compiled, self._constants),
+            standing=self._standing,
+            constants=self._constants,
             roster=self._roster,
-            catalog=self.catalog,
             settings=self._requests.settings,
-            partition_map=self.partition_map,
-            tracks=self.tracks.beside(self._prepared.compiled.defaults),
-            stored=self.manifest.blocks if self.manifest else (),
-            lists=self.manifest.lists if self.manifest else (),
             watermarks={s.name: known.get(s.name) for s in self.catalog.streams},
-            admission=self._decisions.admission,
-            look=self._state.plans.look(batch),
-            aligned=self._state.routing.tables(),
-            coordinated=self._state.routing.routes(batch),
-            hot=self._state.hot.keys,
             little=self._little,
             now_s=now_s,
-            router=self._decisions.router,
         )
-
-    def _outcome(
-        self,
-        task: SlotTask,
-        reports: Sequence[SlotReport],
-        *,
-        known: Mapping[str, StreamState],
-        began_s: float,
-        wall_s: float,
-        position: tuple[str, str],
-    ) -> StepOutcome:
-        """What a step leads to that found the streams as `known`; `position`: that of the sources."""
-        offsets, source_id = position
-        blocks, settings = blocks_after(task, reports), self._requests.settings
-        catalog = catalog_after(self.catalog, task, reports, quota_cpu_ms=settings.quota_cpu_ms)
-        timeout = settings.idle_timeout_seconds
-        streams = advance(
-            known,
-            catalog.streams,
-            reports,
-            now_s=began_s,  # what arrives while a batch runs is read by the next one
-            started_s=self._started_s,
-            idle_timeout_s=timeout,
-        )
-        observed = self._prepared.observation.of(
-            task.batch,
-            task.stamp.step,
-            settings=settings,
-            ran=(task.partition_map, self.tracks),
-            left=(blocks, streams),
-            reports=reports,
-            requests=self._requests.migrations,
-            seconds=(elapsed_s(known, streams), wall_s),
-            ended=catalog.failed(),
-            slots=task.slots,
-        )
-        state, decisions = self._decider.decide(self._state, observed)
-        manifest = step_manifest(
-            task,
-            reports,
-            before=self.manifest,
-            parent=self._parent,
-            offsets=offsets,
-            source_id=source_id,
-            committed_at=self._clock(),
-            left=(blocks, streams),
-            catalog=catalog,
-            tables=self._tables,
-            state=state,
-            decisions=decisions,
-            tracks=decisions.tracks.beside(self._prepared.compiled.defaults),
-        )
-        silent = idle_events(
-            task.batch, streams, before_s=self._began_s, now_s=began_s, idle_timeout_s=timeout
-        )
-        late = late_events(task.batch, known, streams, catalog.streams)
-        events = (*decisions.events, *silent, *unit_events(task.batch, known, streams), *late)
-        prepared = self._prepared.with_catalog(catalog)
-        outcome = StepOutcome(manifest, prepared, state, decisions, observed.requests, (), events)
-        requests = self._requests
-        outcome = with_changes(outcome, requests.changes, self._is_over, refused=requests.refused)
-        outcome, first = with_orderings(outcome, self._orderings(outcome), self._is_over)
-        requests.migrate(first)
-        return outcome
-
-    def _orderings(self, outcome: StepOutcome) -> Mapping[str, bool]:
-        """By join that can run either way, whether it is to run at stations."""
-        ordering = self._requests.settings.ordering
-        if ordering == "auto":
-            return outcome.decisions.orderings
-        return dict.fromkeys(outcome.prepared.observation.either_way, ordering == "eddy")

@@ -4,30 +4,41 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from anabranch.adapt.tracks.tracks import Tracks
 from anabranch.engine.settings import Settings
 from anabranch.engine.step.manifests.retention import live_blocks
-from anabranch.engine.step.manifests.shipments import plan_shipments
+from anabranch.engine.step.manifests.shipments import Shipment, plan_shipments
+from anabranch.engine.step.standing import Standing
 from anabranch.engine.step.times.finality import emissions_of
-from anabranch.engine.task.arrival.admission import Admission, oldest_waiting, waiting_blocks
+from anabranch.engine.task.arrival.admission import oldest_waiting, waiting_blocks
 from anabranch.engine.task.blocks.step_blocks import StepBlocks
 from anabranch.engine.task.sites.memory_plan import MERGE_COPIES, owing_partitions
 from anabranch.engine.task.sites.site_work import without_unread
+from anabranch.engine.task.sites.step_work import StepWork
 from anabranch.engine.task.slot_task import SlotTask
-from anabranch.engine.task.worker.constants import Compiled, ConstantsFile
-from anabranch.exchange.aligned_router import AlignedTable
-from anabranch.exchange.coordinated_router import Routes
-from anabranch.exchange.partition_map import PartitionMap
-from anabranch.exchange.split_router import HotKey
-from anabranch.exchange.station_router import StationRouter
-from anabranch.queries.catalog import Catalog
+from anabranch.engine.task.worker.constants import ConstantsFile
+from anabranch.operators.group.final_rows import Emission
 from anabranch.state import BlockMeta
-from anabranch.state.block_lists import BlockList
 from anabranch.state.compaction import plan_compaction
 from anabranch.state.expiry import held_back
 from anabranch.state.stamp import Stamp
 from anabranch.state.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class _OldRows:
+    """What earlier steps have left, and what becomes of it."""
+
+    live: tuple[BlockMeta, ...]
+    """Blocks that the work of this step needs."""
+    beside: tuple[BlockMeta, ...]
+    """Blocks of rows that wait, and of rows that are laid out anew."""
+    emissions: Mapping[str, Emission]
+    """By query that emits rows once they are final: which are, in this step."""
+    shipments: tuple[Shipment, ...]
+    merges: tuple[tuple[str, ...], ...]
 
 
 def plan_task(
@@ -35,97 +46,87 @@ def plan_task(
     *,
     storage: Storage,
     stamp: Stamp,
-    constants: tuple[Compiled, ConstantsFile],
+    standing: Standing,
+    constants: ConstantsFile,
     roster: tuple[ConstantsFile, ...],
-    catalog: Catalog,
     settings: Settings,
-    partition_map: PartitionMap,
-    tracks: Tracks,
-    stored: Sequence[BlockMeta],
-    lists: Sequence[BlockList],
     watermarks: Mapping[str, int | None],
-    admission: Admission,
-    look: int | None,
-    aligned: Mapping[str, AlignedTable],
-    coordinated: Mapping[str, Routes],
-    hot: tuple[HotKey, ...],
     little: bool,
     now_s: float,
-    router: StationRouter,
 ) -> SlotTask:
     """Describe a batch to its slots.
 
     Parameters
     ----------
-    storage, stamp
-        The checkpoint as tasks see it, and who writes to it.
-    constants
-        What the slots of all steps are told, and where it lies.
-    roster
-        Where members lie that have come and gone since.
-    tracks
-        Without plans that the constants have: `Tracks.beside`.
-    stored, lists
-        Blocks of the last manifest, and lists of them that workers can read.
+    constants, roster
+        Where workers find what was told before, and who has come and gone since.
     watermarks
         By stream, after the last batch.
-    aligned
-        By query with aligned routing, where its rows go.
-    coordinated
-        By query with coordinated routing, the paths of its units.
-    hot
-        Keys whose rows are spread.
     little
         Whether one slot is enough.
     """
-    compiled, file = constants
-    layout, failed, emitted = catalog.layout, catalog.failed(), catalog.emitted()
-    work = compiled.work(tracks, partition_map, failed)
+    catalog, state, decided = standing.catalog, standing.state, standing.decisions
+    tracks, sites = standing.untold(decided.tracks), decided.partition_map.sites
+    work = standing.prepared.compiled.work(tracks, decided.partition_map, catalog.failed())
+    old = _old_rows(standing, tracks, work, settings, watermarks)
+    return SlotTask(
+        storage=storage,
+        stamp=stamp,
+        constants=constants,
+        roster=roster,
+        batch=batch,
+        slots=1 if little else min(settings.slots, sites),
+        gathers=little,
+        partition_map=decided.partition_map,
+        tracks=tracks,
+        failed=catalog.failed(),
+        watermarks=watermarks,
+        latest=_latest(now_s, settings.max_drift_seconds),
+        step_blocks=StepBlocks(storage, old.live + old.beside, standing.lists, old.merges),
+        quota_pairs=settings.quota_pairs,
+        work_memory=settings.work_memory_bytes,
+        memory_budget=settings.memory_budget_bytes or None,
+        admission=decided.admission,
+        look=state.plans.look(batch),
+        emissions=old.emissions,
+        shipments=old.shipments,
+        router=decided.router,
+        aligned=state.routing.tables(),
+        coordinated=state.routing.routes(batch),
+        hot=state.hot.keys,
+        looks_for_hot_keys=settings.hot_keys == "auto" and sites > 1,
+    )
+
+
+def _old_rows(
+    standing: Standing,
+    tracks: Tracks,
+    work: StepWork,
+    settings: Settings,
+    watermarks: Mapping[str, int | None],
+) -> _OldRows:
+    catalog, stored = standing.catalog, standing.blocks
+    layout, emitted = catalog.layout, catalog.emitted()
     waiting = waiting_blocks(layout, stored)
     held = held_back(watermarks, oldest_waiting(layout, waiting))
     blocks = without_unread(live_blocks(stored, work.kept, held, emitted), work.needed)
     left = {rows.source for rows in tracks.relaid} - work.stateful
     relaid = tuple(block for block in stored if block.state in left)
-    owing = owing_partitions(work.windowed, blocks, admission.spilled)
     barriers = _barriers(tracks)
     shipments = plan_shipments(
         tracks.transfers, blocks, work.by_site, buckets=work.kept.buckets, barriers=barriers
     )
     leaving = {name for s in shipments for name in s.blocks}
-    slots = 1 if little else min(settings.slots, partition_map.sites)
-    drift = settings.max_drift_seconds
-    return SlotTask(
-        storage=storage,
-        stamp=stamp,
-        constants=file,
-        roster=roster,
-        batch=batch,
-        slots=slots,
-        gathers=little,
-        partition_map=partition_map,
-        tracks=tracks,
-        failed=failed,
-        watermarks=watermarks,
-        latest=int((now_s + drift) * 1_000_000) if drift else (1 << 63) - 1,
-        step_blocks=StepBlocks(
-            storage,
-            blocks + waiting + relaid,
-            lists,
-            _merges([b for b in blocks if b.name not in leaving], work.kept.buckets, settings, barriers),
-        ),
-        quota_pairs=settings.quota_pairs,
-        work_memory=settings.work_memory_bytes,
-        memory_budget=settings.memory_budget_bytes or None,
-        admission=admission,
-        look=look,
-        emissions=emissions_of(work.windowed, held, emitted, catalog.ahead(), owing),
-        shipments=shipments,
-        router=router,
-        aligned=aligned,
-        coordinated=coordinated,
-        hot=hot,
-        looks_for_hot_keys=settings.hot_keys == "auto" and partition_map.sites > 1,
-    )
+    staying = [b for b in blocks if b.name not in leaving]
+    merges = _merges(staying, work.kept.buckets, settings, barriers)
+    owing = owing_partitions(work.windowed, blocks, standing.decisions.admission.spilled)
+    emissions = emissions_of(work.windowed, held, emitted, catalog.ahead(), owing)
+    return _OldRows(blocks, waiting + relaid, emissions, shipments, merges)
+
+
+def _latest(now_s: float, drift_s: float) -> int:
+    """Rows after this time are too far ahead; any may be where no drift is given."""
+    return int((now_s + drift_s) * 1_000_000) if drift_s else (1 << 63) - 1
 
 
 def _merges(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from anabranch.adapt.measures.site_report import StationReport
 from anabranch.engine.reports import Abandoned, JoinReport, SiteReport
 from anabranch.engine.task.arrival.outbox import Stop
 from anabranch.engine.task.blocks.block_slices import slice_block
@@ -23,13 +22,12 @@ from anabranch.engine.task.common_rows import CommonRows
 from anabranch.engine.task.hot_groups import left_to_lanes
 from anabranch.engine.task.results.result_files import Writer
 from anabranch.engine.task.sites.site_work import TrackWork, join_states
+from anabranch.engine.task.track_report import tell_edges, tell_stations, tell_work
 from anabranch.exchange.address import PARTITIONS
-from anabranch.exchange.partition_counts import partition_counts
 from anabranch.exchange.partition_set import PartitionSet
 from anabranch.operators.group.answered_share import EVERYTHING, AnsweredShare
 from anabranch.operators.group.joined_results import as_stream
 from anabranch.operators.group.window_grouping import WindowGrouping
-from anabranch.operators.join.edge_sample import sample_edge
 from anabranch.operators.join.sources.row_source import SiteRows
 from anabranch.operators.join.state_rebuild import StateRebuild
 from anabranch.operators.join.station_join import StationJoin
@@ -38,7 +36,6 @@ from anabranch.operators.operator import Operator
 from anabranch.operators.plan_operator import Role, StepInput, grouping_of, operator_of
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import KeptTooMuch, WorkMemory
-from anabranch.plan.inputs import HASH
 from anabranch.plan.local_plan import compile_plan
 from anabranch.plan.nodes import JoinNode, LeafNode, StationRows, StationsNode
 from anabranch.plan.states.state_id import StateId
@@ -343,31 +340,18 @@ class TrackRun:
         return Role.RUNS if until is None or self._task.batch < until else Role.ENDS
 
     def _tell_stations(self, operator: StationJoin) -> None:
-        """Report what rows did that had a choice of stations."""
         root = self._work.plan.root
         assert isinstance(root, StationsNode)
-        for node in {node.state: node for options in root.choices() for node in options}.values():
-            told = self._report.stations.setdefault(node.state, StationReport())
-            for rows in operator.came.get(node.state, ()):
-                told.arrived += partition_counts(rows.int64s(HASH))
-            if self._stop.is_first:
-                for block in self._blocks_of(node.state):
-                    told.stored += block.rows_of * self._mine
-            told.found += operator.found.get(node.state, 0)
-            told.met += operator.met.get(node.state, 0)
+        stored = self._blocks_of if self._stop.is_first else None
+        tell_stations(self._report, root, operator, stored, self._mine)
 
     def _chosen(self, options: Sequence[StationRows], vectors: int) -> list[int]:
         seed = f"{self._task.batch} {self._report.site}"
         return self._task.router.choose(tuple(o.state for o in options), vectors, seed=seed)
 
     def _tell(self, operator: WindowJoin[Any], seconds: float) -> None:
-        """Report work and time, from which the optimizer learns what things cost."""
-        work = self._work
-        join = self._join_report
-        join.busy_s += seconds
-        join.probes += operator.probes
-        join.pairs += operator.pairs
-        join.inserts += sum(batch.num_rows for batches in operator.kept.values() for batch in batches)
+        work, join = self._work, self._join_report
+        tell_work(join, operator, seconds)
         abandoned = any(left.query == work.plan.query.name for left in self._report.abandoned)
         join.settled &= not work.after and not work.rebuilds and not abandoned
 
@@ -383,14 +367,8 @@ class TrackRun:
             join.state_rows[alias] = join.state_rows.get(alias, 0) + in_state[leaf.state]
         if self._task.look is None:
             return
-        from_left = (self._task.look + self._report.site) % 2
-        for edge in self._work.plan.edges:
-            probing, met = (edge.left, edge.right) if from_left else (edge.right, edge.left)
-            assert isinstance(probing, LeafNode)
-            if (rows := self._rows.get(probing.input)) is not None:
-                probes, kept, pairs = sample_edge(edge, probing, rows, met, states.get(met.state, ()))
-                examined, found = join.edges.get(frozenset(edge.aliases), (0, 0))
-                join.edges[frozenset(edge.aliases)] = (examined + probes * kept, found + pairs)
+        from_left = bool((self._task.look + self._report.site) % 2)
+        tell_edges(join, self._work.plan.edges, self._rows, states, from_left=from_left)
 
     def _rows_of(self, block: OpenBlock) -> int:
         """Rows of the track's partitions; counted once, for most blocks stay as they are."""

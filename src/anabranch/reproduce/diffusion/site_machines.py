@@ -18,7 +18,8 @@ from anabranch.engine.local_ingest import wire_rows
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.task.arrival.parcel import Parcel
 from anabranch.engine.task.arrival.routing import routed
-from anabranch.engine.task.slot_task import SlotTask, run_first_hop
+from anabranch.engine.task.slot_run import run_first_hop
+from anabranch.engine.task.slot_task import SlotTask
 from anabranch.engine.task.worker import constants
 from anabranch.state.storage.posix_storage import PosixStorage
 
