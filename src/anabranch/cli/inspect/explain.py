@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -46,16 +47,7 @@ def explain(
             return
         declared = read_flow(flow)
         unbound = dict(declared.unbound)
-        names = [*(q.name for q in declared.queries), *unbound]
-        chosen = names if query is None else [n for n in names if n.lower() == query.lower()]
-        if not names:
-            raise InputError(
-                f"{flow} has no query to explain: add CREATE QUERY name INTO console AS SELECT …"
-            )
-        if not chosen:
-            raise InputError(
-                f"there is no query {query!r} in {flow}: choose from {', '.join(names) or 'none'}"
-            )
+        chosen = _chosen([*(q.name for q in declared.queries), *unbound], query, flow)
         settings = Settings().with_values(declared.settings)
         # One site per core is decided when Spark has started; this machine's cores are the best guess.
         number = sites or settings.resolved(_cores()).sites
@@ -76,6 +68,16 @@ def explain(
             if checkpoint is not None and (plans := plans_of(checkpoint, name)) is not None:
                 told.append(plans)
         typer.echo("\n\n".join(told))
+
+
+def _chosen(names: Sequence[str], query: str | None, flow: Path) -> list[str]:
+    """The queries to explain."""
+    if not names:
+        raise InputError(f"{flow} has no query to explain: add CREATE QUERY name INTO console AS SELECT …")
+    found = [name for name in names if query is None or name.lower() == query.lower()]
+    if not found:
+        raise InputError(f"there is no query {query!r} in {flow}: choose from {', '.join(names)}")
+    return found
 
 
 def _check_combination(*, why: bool, sites: int | None, checkpoint: Path | None, as_json: bool) -> None:
