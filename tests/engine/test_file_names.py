@@ -31,14 +31,15 @@ LONG = "all_orders_of_the_customers_who_have_paid_more_than_they_owe_in_"
     ids=["other signs", "the same first 60 letters", "no Latin letter", "underscores at the ends"],
 )
 def test_queries_with_similar_names_share_a_sink_directory(tmp_path: Path, names: tuple[str, ...]) -> None:
-    queries = [bind_query(name, f"SELECT id, {n} AS query FROM a", {"a": A}) for n, name in enumerate(names)]
+    queries = [bind_query(name, f"SELECT id, {n} AS number FROM a", {"a": A}) for n, name in enumerate(names)]
     sinks = {name: ParquetSink(tmp_path / "out") for name in names}
     run = LocalRun(tmp_path / "checkpoint", [A], queries, sinks=sinks)
     run.batch({"a": rows((1, 1), (2, 2))})
     run.batch({"a": rows((1, 3))})
     run.close()
-    found = pq.read_table(tmp_path / "out").column("query").to_pylist()
-    assert sorted(found) == sorted(n for n in range(len(names)) for _ in range(3))
+    found = pq.read_table(tmp_path / "out").select(["query", "number"]).to_pylist()
+    told = sorted((row["number"], row["query"]) for row in found)
+    assert told == [(number, name) for number, name in enumerate(names) for _ in range(3)]
 
 
 def test_a_query_may_be_called_dead_and_refuse_rows(tmp_path: Path) -> None:
