@@ -34,7 +34,7 @@ CACHED = replace(PLAIN, only="block-cache")
 FIND_AND_SHRINK = (Stage.explicit, Stage.reuse, Stage.generate, Stage.shrink)
 
 
-@settings(max_examples=30, phases=FIND_AND_SHRINK)
+@settings(max_examples=15, phases=FIND_AND_SHRINK)
 @given(cases(), st.integers(0, 2**32), st.booleans())
 def test_a_session_over_an_object_store_gives_what_the_oracle_gives(
     case: Case, seed: int, shared: bool

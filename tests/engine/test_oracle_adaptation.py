@@ -18,7 +18,7 @@ from tests.support.restless import RestlessDecider
 FIND_AND_SHRINK = (Stage.explicit, Stage.reuse, Stage.generate, Stage.shrink)
 
 
-@settings(max_examples=80, phases=FIND_AND_SHRINK)
+@settings(max_examples=50, phases=FIND_AND_SHRINK)
 @given(cases(), st.integers(0, 2**32))
 def test_moves_spills_budgets_and_rescales_at_every_boundary_change_no_result(case: Case, seed: int) -> None:
     check_case(case, RestlessDecider(seed))

@@ -10,7 +10,7 @@ from tests.support.generated_aggregates import aggregate_cases
 from tests.support.generated_joined_groups import joined_group_cases
 from tests.support.small_budgets import Budgeted, budgeted, check_budgeted
 
-QUICK = 100
+QUICK = 50
 LONG = 2_500
 FIND_AND_SHRINK = (Stage.explicit, Stage.reuse, Stage.generate, Stage.shrink)  # explaining takes minutes
 

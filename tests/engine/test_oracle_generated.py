@@ -1,6 +1,6 @@
 """Every generated session gives what DuckDB gives over the accepted rows: the heart of the tests.
 
-`make test` runs about 300 sessions, each of two to four queries, with restarts, other numbers of sites,
+`make test` runs about 160 sessions, each of two to four queries, with restarts, other numbers of sites,
 collisions, compaction and any join tree. `make test-slow` runs thousands. A failure prints
 the whole session and the line that replays it.
 """
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.support.generated import Batch, Case, Phase, batch_splits, cases, settings_of_phase
 from tests.support.oracle_check import check_case, check_results, check_rows, run_case
 
-QUICK = 240
+QUICK = 130
 LONG = 5_000
 FIND_AND_SHRINK = (Stage.explicit, Stage.reuse, Stage.generate, Stage.shrink)  # explaining takes minutes
 
@@ -55,7 +55,7 @@ def _with_batches(case: Case, batches: tuple[Batch, ...], how: object) -> Case:
     )
 
 
-@settings(max_examples=50, phases=FIND_AND_SHRINK)
+@settings(max_examples=30, phases=FIND_AND_SHRINK)
 @given(two_splits())
 def test_every_batch_split_gives_the_same_result_when_nothing_is_late(pair: tuple[Case, Case]) -> None:
     one, other = pair

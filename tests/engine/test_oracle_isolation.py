@@ -20,7 +20,7 @@ from tests.support.restless import RestlessDecider
 FIND_AND_SHRINK = (Stage.explicit, Stage.reuse, Stage.generate, Stage.shrink)
 
 
-@settings(max_examples=60, phases=FIND_AND_SHRINK)
+@settings(max_examples=25, phases=FIND_AND_SHRINK)
 @given(cases(), st.integers(0, 2**32))
 def test_copies_at_every_boundary_change_no_result(case: Case, seed: int) -> None:
     check_case(isolated(case), RestlessDecider(seed))

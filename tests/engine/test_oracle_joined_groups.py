@@ -10,7 +10,7 @@ from tests.support.generated_aggregates import AggregateCase, check_aggregates
 from tests.support.generated_joined_groups import joined_group_cases
 from tests.support.restless_groups import check_restless_groups
 
-QUICK = 100
+QUICK = 60
 LONG = 5_000
 FIND_AND_SHRINK = (Stage.explicit, Stage.reuse, Stage.generate, Stage.shrink)  # explaining takes minutes
 

@@ -36,14 +36,14 @@ def still(seed: int) -> Case:
     return replace(case, phases=tuple(phases))
 
 
-@settings(max_examples=40, phases=FIND_AND_SHRINK)
+@settings(max_examples=20, phases=FIND_AND_SHRINK)
 @given(cases())
 def test_rows_put_off_change_no_result(case: Case) -> None:
     with eager_buffer() as decider:
         check_case(case, decider)
 
 
-@settings(max_examples=25, phases=FIND_AND_SHRINK)
+@settings(max_examples=12, phases=FIND_AND_SHRINK)
 @given(aggregate_cases())
 def test_rows_put_off_change_no_aggregate(case: AggregateCase) -> None:
     with eager_buffer() as decider:

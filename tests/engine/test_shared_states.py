@@ -88,9 +88,9 @@ def check_session(seed: int) -> int:
     return sum(table.num_rows for table in results.values())
 
 
-@pytest.mark.parametrize("first", range(0, 12, 4))
+@pytest.mark.parametrize("first", range(0, 6, 3))
 def test_queries_that_share_states_change_plans_and_sites_without_changing_a_result(first: int) -> None:
-    assert sum(check_session(seed) for seed in range(first, first + 4)) > 100
+    assert sum(check_session(seed) for seed in range(first, first + 3)) > 50
 
 
 @pytest.mark.slow
