@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import random
-from unittest import mock
 
 import pytest
 
-from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.language.flow import bind_query
-from anabranch.state import compaction
-from anabranch.testing.stream_model import accepted_rows, expected_rows, scratch
 from tests.engine.stations import names_of
 from tests.engine.theta_joins import STREAMS, random_batches, random_theta_join
-from tests.support.oracle_check import check_rows
+from tests.support.restarted_session import check_restarted
 from tests.support.restless import RestlessDecider
 from tests.support.restless_routing import RestlessRouting
 
@@ -41,26 +37,8 @@ def check_session(seed: int, *, restless_too: bool) -> int:
         max_blocks=draw.choice((0, 1, 8)),
         isolation=draw.choice(("shared", "per_site")),
     )
-    with scratch() as root, mock.patch.object(compaction, "FAN_IN", 2):
-        decider = RestlessRouting(seed, RestlessDecider(seed) if restless_too else None)
-        run = LocalRun(root, STREAMS, queries, settings=settings, decider=decider)
-        sinks = run.sinks
-        for number, batch in enumerate(batches):
-            if number == 3:
-                run.close()
-                run = LocalRun(root, STREAMS, queries, sinks=sinks, settings=settings, decider=decider)
-            run.batch(batch)
-            if number % 2:
-                run.drain()
-        run.end_of_input()
-        results = {query.name: run.results(query.name) for query in queries}
-        run.close()
-    models = accepted_rows(STREAMS, batches)
-    for query in queries:
-        tables = {name: model.rows_for(query) for name, model in models.items()}
-        expected = expected_rows(query, STREAMS, tables)
-        check_rows(results[query.name], expected, what=f"seed {seed}: {query.text}")
-    return sum(table.num_rows for table in results.values())
+    decider = RestlessRouting(seed, RestlessDecider(seed) if restless_too else None)
+    return check_restarted(STREAMS, queries, batches, settings=settings, decider=decider, seed=seed)
 
 
 @pytest.mark.parametrize("first", range(0, 8, 4))

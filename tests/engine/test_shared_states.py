@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Mapping
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,11 +15,10 @@ from anabranch.engine.settings import Settings
 from anabranch.errors import ConfigError
 from anabranch.language.flow import bind_query
 from anabranch.plan.states.state_id import StateId, StateKind
-from anabranch.state import compaction
-from anabranch.testing.stream_model import accepted_rows, expected_rows, scratch
+from anabranch.testing.stream_model import scratch
 from tests.engine.stations import names_of
 from tests.engine.theta_joins import STREAMS, random_batches
-from tests.support.oracle_check import check_rows
+from tests.support.restarted_session import check_restarted
 from tests.support.restless import RestlessDecider
 
 KEYS = range(4)
@@ -67,25 +65,7 @@ def check_session(seed: int) -> int:
     )
     hot = mix_longs(np.array(KEYS)).tolist() if draw.random() < 0.3 else ()
     decider = RestlessDecider(seed, waits=draw.random() < 0.5, keys=hot)
-    with scratch() as root, mock.patch.object(compaction, "FAN_IN", 2):
-        run = LocalRun(root, STREAMS, queries, settings=settings, decider=decider)
-        sinks = run.sinks
-        for number, batch in enumerate(batches):
-            if number == 3:
-                run.close()
-                run = LocalRun(root, STREAMS, queries, sinks=sinks, settings=settings, decider=decider)
-            run.batch(batch)
-            if number % 2:
-                run.drain()
-        run.end_of_input()
-        results = {query.name: run.results(query.name) for query in queries}
-        run.close()
-    models = accepted_rows(STREAMS, batches)
-    for query in queries:
-        tables = {name: model.rows_for(query) for name, model in models.items()}
-        expected = expected_rows(query, STREAMS, tables)
-        check_rows(results[query.name], expected, what=f"seed {seed}: {query.text}")
-    return sum(table.num_rows for table in results.values())
+    return check_restarted(STREAMS, queries, batches, settings=settings, decider=decider, seed=seed)
 
 
 @pytest.mark.parametrize("first", range(0, 6, 3))
