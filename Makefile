@@ -28,7 +28,7 @@ lint: $(READY) ## Style, types, import contracts
 	PYTHONPATH=src $(BIN)/lint-imports --no-logo
 
 unit: $(READY)
-	$(BIN)/pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" $(ARGS)
 
 docs: $(READY) ## The documentation as a site, in site/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[docs]'

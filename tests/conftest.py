@@ -82,3 +82,8 @@ def _spark_conf(scratch: Path) -> dict[str, str]:
 def checkpoint(tmp_path: Path) -> Path:
     """A fresh directory for the checkpoint of a session or of a streaming query."""
     return tmp_path / "checkpoint"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take minutes come first, so that no worker is left alone with them at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith(("tests/reliability/", "tests/spark/")))
