@@ -139,13 +139,7 @@ class AlignedRouter:
         return tuple(member.input for member in self.members)
 
     def placed(self, rows: WireRows) -> Placed:
-        found = [self._placed(member, rows) for member in self.members]
-        return Placed(
-            np.concatenate([p.rows for p in found]),
-            np.concatenate([p.tags for p in found]),
-            np.concatenate([p.addresses for p in found]),
-            np.concatenate([p.partitions for p in found]),
-        )
+        return Placed.together([self._placed(member, rows) for member in self.members])
 
     def _placed(self, member: Member, rows: WireRows) -> Placed:
         mine = rows.of_input(member.input)

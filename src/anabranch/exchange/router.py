@@ -100,6 +100,16 @@ class Placed:
         """One pair for each row, where its address says."""
         return cls(rows, tags, addresses, partition_of(addresses))
 
+    @classmethod
+    def together(cls, found: Sequence[Placed]) -> Placed:
+        """The pairs of several inputs."""
+        return cls(
+            np.concatenate([p.rows for p in found]),
+            np.concatenate([p.tags for p in found]),
+            np.concatenate([p.addresses for p in found]),
+            np.concatenate([p.partitions for p in found]),
+        )
+
 
 class Router(Protocol):
     """Routes the rows of some inputs."""

@@ -40,7 +40,6 @@ class Fragments:
 
     query: Query
     ids: Mapping[str, str]
-    routing: tuple[int, ...]
     classes: tuple[tuple[tuple[str, str, str], ...], ...]
     """Of every key class the references, their names by content, and fields."""
     residuals: tuple[tuple[frozenset[str], str], ...]
@@ -62,7 +61,6 @@ class Fragments:
         return cls(
             query,
             ids,
-            routed.routing,
             tuple(
                 tuple((m.alias, ids[m.alias], field_column(m.field)) for m in key_class.members)
                 for key_class in query.classes
