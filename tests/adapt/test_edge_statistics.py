@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.adapt.plans.edge_statistics import EdgeReport, EdgeSample, EdgeStatistics
+from anabranch.adapt.plans.edge_statistics import EdgeReport, EdgeStatistics
+from anabranch.plan.cost.edge_count import EdgeCount
 from anabranch.plan.cost.estimates import JoinStatistics
 from anabranch.plan.graph import JoinGraph
 
@@ -24,7 +25,7 @@ def report(*, elapsed_s: float = 2.0, rows: int = 100, state: int = 500, **pairs
         elapsed_s,
         dict.fromkeys("abc", rows),
         dict.fromkeys("abc", state),
-        {frozenset(k): EdgeSample(rows, state, n) for k, n in pairs.items() if n is not None},
+        {frozenset(k): EdgeCount(rows * state, n, n) for k, n in pairs.items() if n is not None},
     )
 
 

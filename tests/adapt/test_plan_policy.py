@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from anabranch.adapt.plans.edge_statistics import EdgeReport, EdgeSample, EdgeStatistics
+from anabranch.adapt.plans.edge_statistics import EdgeReport, EdgeStatistics
 from anabranch.adapt.plans.plan_memory import PlanPolicyState
 from anabranch.adapt.plans.plan_outcome import PlanOutcome
 from anabranch.adapt.plans.plan_policy import (
@@ -18,6 +18,7 @@ from anabranch.adapt.plans.plan_policy import (
     PlanView,
     propose_plans,
 )
+from anabranch.plan.cost.edge_count import EdgeCount
 from anabranch.plan.cost.estimates import Estimates, JoinStatistics, edges_of
 from anabranch.plan.cost.migration_cost import Preference, Strategy
 from anabranch.plan.cost.plan_cost import UnitCosts, plan_cost
@@ -152,7 +153,7 @@ def batch(aliases: str, fan_out: float, noise: random.Random, *, off: float) -> 
         {alias: round(about(1000)) for alias in aliases},
         {alias: round(about(10_000)) for alias in aliases},
         {
-            pair: EdgeSample(1000, 10_000, about(1000 * fan_out))
+            pair: EdgeCount(10_000_000, found := about(1000 * fan_out), found)
             for pair in edges_of(graph(aliases, [aliases]))
         },
     )
@@ -192,7 +193,7 @@ def test_a_flip_reaches_the_policy_through_rolling_statistics() -> None:
                 1.0,
                 dict.fromkeys("abc", 1000),
                 dict.fromkeys("abc", 10_000),
-                {pair: EdgeSample(1000, 10_000, pairs) for pair, pairs in samples.items()},
+                {pair: EdgeCount(10_000_000, pairs, pairs) for pair, pairs in samples.items()},
             ),
         )
         known = rolling.join_statistics(0, "q", graph=GRAPH, windows_s=dict.fromkeys("abc", 10.0))

@@ -16,6 +16,7 @@ from anabranch.adapt.plans.plan_state import PlanState
 from anabranch.adapt.tracks.tracks import Tracks
 from anabranch.engine.reports import JoinReport, SiteReport
 from anabranch.exchange.partition_map import PartitionMap
+from anabranch.plan.cost.edge_count import EdgeCount
 from anabranch.plan.cost.migration_cost import Strategy
 from anabranch.queries.reconcile import reconcile
 from tests.engine.directed_runs import AB_C, STREAMS
@@ -84,7 +85,7 @@ def test_a_join_without_end_does_not_decide_how_others_move(beside: dict[str, st
         pairs=60,
         new_rows=dict.fromkeys("abc", 10),
         state_rows=dict.fromkeys("abc", 4_000_000),
-        edges={frozenset(pair): (1000, 10) for pair in ("ab", "bc", "ac")},
+        edges={frozenset(pair): EdgeCount(1000, 10, 10) for pair in ("ab", "bc", "ac")},
     )
     before = PartitionMap.even(2)
     after = PartitionMap((1, *before.site_of_partition[1:]), 2)
@@ -105,7 +106,11 @@ def test_choosing_twice_gives_the_same_and_changes_nothing() -> None:
         pairs=60,
         new_rows={"a": 900, "b": 10, "c": 10},
         state_rows={"a": 900, "b": 10, "c": 10},
-        edges={frozenset("ab"): (10_000, 9_000), frozenset("bc"): (10_000, 1), frozenset("ac"): (10_000, 1)},
+        edges={
+            frozenset("ab"): EdgeCount(10_000, 9_000, 9_000),
+            frozenset("bc"): EdgeCount(10_000, 1, 1),
+            frozenset("ac"): EdgeCount(10_000, 1, 1),
+        },
     )
     what = observed_step(
         0,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from anabranch.adapt.measures.site_report import Abandoned as Abandoned
 from anabranch.adapt.measures.site_report import JoinReport as JoinReport
 from anabranch.adapt.measures.site_report import SiteReport as SiteReport
+from anabranch.adapt.measures.statistics import Floats
 from anabranch.state.block import BlockMeta
 from anabranch.state.manifest import ResultFile
 
@@ -62,6 +63,13 @@ def charge_packing(reports: Sequence[SlotReport]) -> None:
             if source in sites:
                 sites[source].busy_s += seconds
                 sites[source].copy_s += seconds
+
+
+def charge_shared(report: SlotReport, seconds: float, rows: Floats) -> None:
+    """Share what was made of kept rows for all sites of a slot among them, by the rows that they keep."""
+    kept = sum(rows[site.site] for site in report.sites)
+    for site in report.sites:
+        site.busy_s += float(seconds * rows[site.site] / kept) if kept else 0.0
 
 
 def charge_writing(report: SlotReport, seconds: float, *, passing_s: float = 0.0) -> None:

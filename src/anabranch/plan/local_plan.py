@@ -202,4 +202,4 @@ def _edges(layout: Layout, routed: RoutedQuery, fragments: Fragments) -> tuple[J
         return ()
     alone = _Track(fragments, in_chain=True)
     pairs = (_compile(layout, routed, Join(Leaf(a), Leaf(b)), alone) for a, b in combinations(aliases, 2))
-    return tuple(pair for pair in pairs if isinstance(pair, JoinNode) and pair.classes)
+    return tuple(pair for pair in pairs if isinstance(pair, JoinNode) and (pair.classes or pair.residuals))

@@ -12,6 +12,7 @@ from anabranch.engine.reports import JoinReport
 from anabranch.engine.settings import Settings
 from anabranch.engine.task import track_report
 from anabranch.engine.task.track_report import tell_edges, tell_work
+from anabranch.plan.cost.edge_count import EdgeCount
 from tests.engine.directed_runs import STREAMS, joined
 from tests.engine.nasty_runs import running
 
@@ -31,10 +32,10 @@ def test_new_rows_of_one_side_probe_the_other(from_left: bool, monkeypatch: pyte
         edges = run.loop._task(0, 0.0).work[0][0].plan.edges
     assert edges
     probing = [(edge.left if from_left else edge.right) for edge in edges]
-    monkeypatch.setattr(track_report, "sample_edge", lambda *_: (2, 10, 3))
+    monkeypatch.setattr(track_report, "sample_edge", lambda *_: EdgeCount(20, 3, 1))
     join, new = JoinReport(), {probing[0].input: object()}
     for _ in range(2):
         tell_edges(join, edges, new, {}, from_left=from_left)  # type: ignore[arg-type]
     silent = [edge for edge, side in zip(edges, probing, strict=True) if side.input not in new]
-    assert join.edges[frozenset(edges[0].aliases)] == (40, 6)
+    assert join.edges[frozenset(edges[0].aliases)] == (40, 6, 2)
     assert not any(frozenset(edge.aliases) in join.edges for edge in silent)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from anabranch.adapt.boundary.observed import Observed
 from anabranch.adapt.events import Event, EventKind
 from anabranch.adapt.measures.site_report import JoinReport, SiteReport
-from anabranch.adapt.plans.edge_statistics import EdgeReport, EdgeSample
+from anabranch.adapt.plans.edge_statistics import EdgeReport
 from anabranch.adapt.plans.plan_policy import PlanPolicySettings, PlanProposal, PlanView, propose_plans
 from anabranch.adapt.plans.plan_state import PlanState
 from anabranch.adapt.plans.row_bytes import row_bytes
@@ -159,8 +159,7 @@ def _calibrated(
 
 
 def _edge_report(join: JoinReport, elapsed_s: float) -> EdgeReport:
-    samples = {pair: EdgeSample(1, examined, found) for pair, (examined, found) in join.edges.items()}
-    return EdgeReport(elapsed_s, join.new_rows, join.state_rows, samples)
+    return EdgeReport(elapsed_s, join.new_rows, join.state_rows, join.edges)
 
 
 def _rates(reports: Sequence[SiteReport], elapsed_s: float) -> dict[str, Rate]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from anabranch.adapt.measures.statistics import Ints
 from anabranch.exchange.address import PARTITIONS
+from anabranch.plan.cost.edge_count import EdgeCount
 
 
 @dataclass(slots=True)
@@ -24,8 +25,8 @@ class JoinReport:
     new_rows: dict[str, int] = field(default_factory=dict)
     """By reference."""
     state_rows: dict[str, int] = field(default_factory=dict)
-    edges: dict[frozenset[str], tuple[int, int]] = field(default_factory=dict)
-    """By pair of references: pairs of rows that could have met, and those that did, in a sample."""
+    edges: dict[frozenset[str], EdgeCount] = field(default_factory=dict)
+    """By pair of references."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from anabranch.plan.cost.edge_count import EdgeCount
 from anabranch.plan.cost.estimates import JoinStatistics, edges_of
 from anabranch.plan.graph import JoinGraph
 from anabranch.plan.search.candidates import References
@@ -26,25 +27,6 @@ DOUBT = 3.0
 dozens, and a fifth more or less of them would make one order look better than another."""
 UNKNOWN_PREDICATE = 1 / 3
 """Selectivity of a predicate nobody has tried yet, as System R had it."""
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeSample:
-    """Probes of one reference's rows into another's, all of a batch or a sample of them.
-
-    Attributes
-    ----------
-    probes
-        Rows that probed.
-    state_rows
-        Rows that each of them could have met.
-    pairs
-        Those that it did meet.
-    """
-
-    probes: float
-    state_rows: float
-    pairs: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +46,7 @@ class EdgeReport:
     elapsed_s: float
     new_rows: Mapping[str, int]
     state_rows: Mapping[str, int]
-    samples: Mapping[References, EdgeSample] = field(default_factory=dict)
+    samples: Mapping[References, EdgeCount] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +59,22 @@ class _Sums:
     rows: dict[str, float] = field(default_factory=dict)
     state_rows: dict[str, float] = field(default_factory=dict)
     examined: dict[References, float] = field(default_factory=dict)
-    pairs: dict[References, float] = field(default_factory=dict)
+    met: dict[References, float] = field(default_factory=dict)
+    passed: dict[References, float] = field(default_factory=dict)
 
     def and_then(self, report: EdgeReport, decay: float) -> _Sums:
         """The sums with a batch counted."""
         # An edge that is not probed any more has not changed for all we know: it does not fade.
-        examined, pairs = dict(self.examined), dict(self.pairs)
-        for pair, sample in report.samples.items():
-            examined[pair] = EDGE_DECAY * examined.get(pair, 0.0) + sample.probes * sample.state_rows
-            pairs[pair] = EDGE_DECAY * pairs.get(pair, 0.0) + sample.pairs
+        sums = dict(self.examined), dict(self.met), dict(self.passed)
+        for pair, count in report.samples.items():
+            for found, new in zip(sums, count, strict=True):
+                found[pair] = EDGE_DECAY * found.get(pair, 0.0) + new
         return _Sums(
             decay * self.seconds + report.elapsed_s,
             self.batches + 1,
             {a: decay * self.rows.get(a, 0.0) + n for a, n in report.new_rows.items()},
             {a: float(n) for a, n in report.state_rows.items()},
-            examined,
-            pairs,
+            *sums,
         )
 
 
@@ -137,11 +119,25 @@ class EdgeStatistics:
         }
         doubts = {pair: measured[1] for pair, measured in found.items() if measured is not None}
         rows = {alias: sums.state_rows[alias] for alias in graph.aliases if alias in sums.state_rows}
+        passing = {
+            pair: share
+            for pair in found
+            if graph.shared_classes(*({alias} for alias in pair)) and (share := self._passing(query, pair))
+        }
         weight = (1 - self._decay**sums.batches) / (1 - self._decay) if self._decay < 1 else sums.batches
         batch_s = sums.seconds / weight if sums.batches else 0.0
         return JoinStatistics(
-            rates, dict(windows_s), selectivities, rows, batch_s, float(sums.batches), doubts
+            rates, dict(windows_s), selectivities, rows, batch_s, float(sums.batches), doubts, passing
         )
+
+    def _passing(self, query: str, pair: References) -> float | None:
+        """Of pairs that share a key, those for which predicates over both are true; None if all are."""
+        sites = self._queries[query].values()
+        met, passed = (
+            sum(counts.get(pair, 0.0) for counts in by_site)
+            for by_site in ([s.met for s in sites], [s.passed for s in sites])
+        )
+        return (passed + 0.5) / (met + 1.0) if passed < met else None
 
     def _selectivity(self, site: int, query: str, pair: References) -> tuple[float, float] | None:
         """With its error; as measured over all sites, or here where that stands out of chance."""
@@ -150,7 +146,7 @@ class EdgeStatistics:
         if own is None or everywhere is None:
             return everywhere
         expected = everywhere[0] * sites[site].examined[pair]
-        apart = abs(sites[site].pairs[pair] - expected)
+        apart = abs(sites[site].passed[pair] - expected)
         return own if apart > DOUBT * math.sqrt(expected + 1) else everywhere
 
     def to_json(self) -> dict[str, Any]:
@@ -169,14 +165,14 @@ def _ratio(all_sums: Iterable[_Sums], pair: References) -> tuple[float, float] |
 
     Half a pair more than seen, because none seen does not mean none.
 
-    >>> sums = _Sums(examined={frozenset("ab"): 999.0}, pairs={frozenset("ab"): 0.0})
+    >>> sums = _Sums(examined={frozenset("ab"): 999.0}, passed={frozenset("ab"): 0.0})
     >>> _ratio([sums], frozenset("ab"))
     (0.0005, 0.001)
     """
     known = [sums for sums in all_sums if sums.examined.get(pair, 0.0) > 0]
     if not known:
         return None
-    pairs, examined = sum(s.pairs[pair] for s in known), sum(s.examined[pair] for s in known)
+    pairs, examined = sum(s.passed[pair] for s in known), sum(s.examined[pair] for s in known)
     return min(1.0, (pairs + 0.5) / (examined + 1.0)), math.sqrt(pairs + 1) / (examined + 1.0)
 
 
@@ -200,8 +196,8 @@ def _query_to_json(sites: Mapping[int, _Sums]) -> dict[str, Any]:
                 _short(sums.seconds),
                 *(_short(sums.rows.get(a)) for a in aliases),
                 *(_short(sums.state_rows.get(a)) for a in aliases),
-                *(_short(sums.examined.get(p)) for p in pairs),
-                *(_short(sums.pairs.get(p)) for p in pairs),
+                *(_short(counts.get(p)) for counts in (sums.examined, sums.passed) for p in pairs),
+                *(_short(sums.met[p]) if sums.met.get(p) != sums.passed.get(p) else None for p in pairs),
             ]
             for site, sums in sites.items()
         },
@@ -215,10 +211,11 @@ def _query_from_json(data: Mapping[str, Any]) -> dict[int, _Sums]:
         values = iter(numbers)
         columns = [
             {name: float(value) for name, value in zip(names, values, strict=False) if value is not None}
-            for names in (aliases, aliases, pairs, pairs)
+            for names in (aliases, aliases, pairs, pairs, pairs)
         ]
         batches = int(data.get("batches", {}).get(site, 0))
-        sites[int(site)] = _Sums(float(seconds), batches, *columns)
+        rows, state_rows, examined, passed, met = columns
+        sites[int(site)] = _Sums(float(seconds), batches, rows, state_rows, examined, passed | met, passed)
     return sites
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.adapt.measures.statistics import sum_by_site
-from anabranch.engine.reports import SiteReport, SlotReport, charge_writing
+from anabranch.engine.reports import SiteReport, SlotReport, charge_shared, charge_writing
 from anabranch.engine.step.manifests.retention import states_of
 from anabranch.engine.task.arrival.outbox import Outbox, Stop
 from anabranch.engine.task.arrival.split_rows import SplitRows
@@ -33,6 +33,7 @@ from anabranch.exchange.partition_set import PartitionSet
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.expressions import BAD_VALUE
 from anabranch.operators.rows.row_set import RowSet, int64s
+from anabranch.operators.rows.shared_work import SHARED_WORK
 from anabranch.operators.work_memory import QuotaExceeded, piece_bytes
 from anabranch.plan.inputs import HASH, RoutedQuery
 from anabranch.plan.local_plan import LocalPlan, compile_plan
@@ -106,9 +107,12 @@ class Evaluation:
         sites = self.task.partition_map.sites
         shares = SiteShares(self._site_of, sites, self._arrived, held)
         rows = sum_by_site(_total(self._arrived.values()), self._site_of, sites)
+        shared_s = SHARED_WORK.seconds
         for group in group_sites(self._sites, self.task.work, rows, apart=self._apart()):
             report = self._run_group(group, new, held, take_over)
             self.report.sites += [report] if len(group.sites) == 1 else shares.of(group, report)
+        kept = _total(block.rows_of for blocks in held.values() for block in blocks)
+        charge_shared(self.report, SHARED_WORK.seconds - shared_s, sum_by_site(kept, self._site_of, sites))
         for lane, its in (split or {}).items():
             self._run_split(lane, its, held)
         self._weigh(chain.from_iterable(held.values()))
@@ -179,8 +183,8 @@ class Evaluation:
     def _run_group(
         self, group: SiteGroup, new: Mapping[int, RowSet], held: Blocks, take_over: TakeOver
     ) -> SiteReport:
-        """Run the tracks of some sites as if they were one."""
-        started, written_s = time.thread_time(), self._writing_s()
+        """Run the tracks of some sites as if they were one; leaves out what is made for all sites."""
+        started, written_s, shared_s = time.thread_time(), self._writing_s(), SHARED_WORK.seconds
         report = SiteReport(group.sites[0])
         mine = np.isin(self._site_of, group.sites)
         rows = self._rows_of(mine, new)
@@ -201,7 +205,8 @@ class Evaluation:
         came = _total(count for source, count in self._arrived.items() if self._is_kept(source)) * mine
         active = np.flatnonzero(came + pairs)
         report.partitions = tuple((int(p), int(came[p]), int(pairs[p])) for p in active)
-        report.busy_s = time.thread_time() - started - packing_s - (self._writing_s() - written_s)
+        others_s = packing_s + self._writing_s() - written_s + SHARED_WORK.seconds - shared_s
+        report.busy_s = time.thread_time() - started - others_s
         return report
 
     def _tracks_of(

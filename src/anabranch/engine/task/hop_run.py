@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from anabranch.engine.reports import SiteReport, SlotReport, charge_writing
+from anabranch.adapt.measures.statistics import sum_by_site
+from anabranch.engine.reports import SiteReport, SlotReport, charge_shared, charge_writing
 from anabranch.engine.step.times.phase_times import PhaseTimes
 from anabranch.engine.task.arrival.outbox import Outbox, Stop
 from anabranch.engine.task.arrival.parcel import Arrived, Parcel, opened, report_parcel
@@ -27,6 +28,7 @@ from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.expressions import BAD_VALUE
 from anabranch.operators.rows.index_memory import bound_indexes
 from anabranch.operators.rows.row_set import RowSet, concat_rows
+from anabranch.operators.rows.shared_work import SHARED_WORK
 from anabranch.operators.rows.user_functions import install_functions
 from anabranch.operators.work_memory import QuotaExceeded, piece_bytes
 from anabranch.plan.inputs import HASH, MAX_TIME
@@ -107,8 +109,12 @@ class _HopRun:
             new.setdefault(state, []).extend(b.rows for b in old[state] if b.meta.name in there)
             old[state] = [block for block in old[state] if block.meta.name not in there]
         phases.mark("open")
+        shared_s = SHARED_WORK.seconds
         for site in self._sites:
             self._run_site(site, new, travelled, old)
+        kept = sum((b.rows_of for blocks in old.values() for b in blocks), np.zeros(PARTITIONS))
+        by_site = sum_by_site(kept, self._site_of, self.task.partition_map.sites)
+        charge_shared(self.report, SHARED_WORK.seconds - shared_s, by_site)
         phases.mark("join")
         self._writers.close(self.report)
         charge_writing(self.report, self._writing_s())
@@ -137,7 +143,7 @@ class _HopRun:
         paths = {owner: its for owner, r in travelled.items() if len(its := r.within(mine))}
         if not rows and not paths:
             return
-        started, written_s = time.thread_time(), self._writing_s()
+        started, written_s, shared_s = time.thread_time(), self._writing_s(), SHARED_WORK.seconds
         came = np.zeros(PARTITIONS, dtype=np.int64)
         for piece in chain(chain.from_iterable(rows.values()), paths.values()):
             came += partition_counts(piece.int64s(HASH))
@@ -148,7 +154,8 @@ class _HopRun:
                 if work.plan.query.name not in self.report.failures:
                     pairs += self._run_track(track, work.plan.query, report)
         report.partitions = tuple((int(p), int(came[p]), int(pairs[p])) for p in np.flatnonzero(came + pairs))
-        report.busy_s = time.thread_time() - started - (self._writing_s() - written_s)
+        others_s = self._writing_s() - written_s + SHARED_WORK.seconds - shared_s
+        report.busy_s = time.thread_time() - started - others_s
         self.report.sites.append(report)
 
     def _tracks_of(

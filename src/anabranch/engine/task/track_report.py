@@ -15,6 +15,7 @@ from anabranch.operators.join.edge_sample import sample_edge
 from anabranch.operators.join.station_join import StationJoin
 from anabranch.operators.join.window_join import WindowJoin
 from anabranch.operators.rows.row_set import RowSet
+from anabranch.plan.cost.edge_count import EdgeCount
 from anabranch.plan.inputs import HASH
 from anabranch.plan.nodes import JoinNode, LeafNode, StationsNode
 from anabranch.plan.states.state_id import StateId
@@ -67,6 +68,6 @@ def tell_edges(
         probing, met = (edge.left, edge.right) if from_left else (edge.right, edge.left)
         assert isinstance(probing, LeafNode)
         if (rows := new.get(probing.input)) is not None:
-            probes, kept, pairs = sample_edge(edge, probing, rows, met, states.get(met.state, ()))
-            examined, found = join.edges.get(frozenset(edge.aliases), (0, 0))
-            join.edges[frozenset(edge.aliases)] = (examined + probes * kept, found + pairs)
+            pair = frozenset(edge.aliases)
+            count = sample_edge(edge, probing, rows, met, states.get(met.state, ()))
+            join.edges[pair] = join.edges.get(pair, EdgeCount()).and_also(count)

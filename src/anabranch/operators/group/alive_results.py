@@ -14,7 +14,7 @@ the instants that tile its life, and each instant folds the nodes above it: a lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,8 +67,8 @@ def fold_alive(
     """
     known = {s: s.empty(len(rows)) for s in summaries}
     subtracted = [s for s in known if isinstance(s, Count | ExactSum)]
-    for summary in subtracted:
-        _fold_difference(rows, summary, known[summary])
+    if subtracted:
+        _fold_differences(rows, {summary: known[summary] for summary in subtracted})
     if others := known.keys() - set(subtracted):
         for life in _lives(rows, window_us):
             at, nodes = _covering(life.first, life.last, len(rows))
@@ -92,17 +92,19 @@ def none_before(rows: FinalRows, window_us: int) -> Flags:
     return found
 
 
-def _fold_difference(rows: FinalRows, summary: Count | ExactSum, into: Int64s) -> None:
+def _fold_differences(rows: FinalRows, into: Mapping[Count | ExactSum, Int64s]) -> None:
     """Add all that have begun, and take off all that are over: a result that is over has begun."""
     ever = np.full(len(rows), -UNBOUNDED_US)
-    over = summary.empty(len(rows))
+    over = {summary: summary.empty(len(rows)) for summary in into}
     for block in rows.blocks:
-        begun = window_bounds(block, of_hashes=rows.hashes, first=ever, last=rows.times)
-        summary.fold(block, begun, into)
         by_deadline = _by_deadline(block)
+        begun = window_bounds(block, of_hashes=rows.hashes, first=ever, last=rows.times)
         ended = window_bounds(by_deadline, of_hashes=rows.hashes, first=ever, last=rows.times - 1)
-        summary.fold(by_deadline, ended, over)
-    into -= over
+        for summary, found in into.items():
+            summary.fold(block, begun, found)
+            summary.fold(by_deadline, ended, over[summary])
+    for summary, found in into.items():
+        found -= over[summary]
 
 
 def _by_deadline(block: RowSet) -> RowSet:

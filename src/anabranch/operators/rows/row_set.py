@@ -16,6 +16,7 @@ from anabranch.operators.rows.arrays import Int64s, Rows32
 from anabranch.operators.rows.index_memory import INDEX_MEMORY, Indexes
 from anabranch.operators.rows.order import by_hash, combine_hashes
 from anabranch.operators.rows.pairs import equal_pairs
+from anabranch.operators.rows.shared_work import SHARED_WORK
 from anabranch.plan.inputs import HASH, SEQUENCE
 from anabranch.plan.nodes import Operand
 
@@ -31,10 +32,12 @@ class RowSet:
     Rows of streams, and others that are probed by their routing hash, are sorted by (routing hash, time).
     """
 
-    __slots__ = ("_columns", "_derived", "_indexes", "batch", "is_old")
+    __slots__ = ("_columns", "_derived", "_indexes", "batch", "is_old", "is_shared")
 
-    def __init__(self, batch: pa.RecordBatch) -> None:
+    def __init__(self, batch: pa.RecordBatch, *, is_shared: bool = False) -> None:
         self.batch = batch
+        self.is_shared = is_shared
+        """Whether several sites may read them: what is made of them is made for all."""
         self.is_old = False
         """In a track that ends: whether the rows are from before its end, or have a member that is."""
         self._columns: dict[str, Int64s] = {}
@@ -68,7 +71,7 @@ class RowSet:
 
     def as_old(self) -> RowSet:
         """The same rows, with the same indexes, told to be old."""
-        rows = RowSet(self.batch)
+        rows = RowSet(self.batch, is_shared=self.is_shared)
         rows._columns, rows._indexes, rows._derived = self._columns, self._indexes, self._derived
         rows.is_old = True
         return rows
@@ -133,7 +136,9 @@ class RowSet:
     def derived(self, key: Hashable, make: Callable[[], T]) -> T:
         """What was made of these rows under `key`: made once, kept as long as the rows are."""
         if key not in self._derived:
-            self._derived[key] = make()
+            made = self._derived[key] = SHARED_WORK.done(make) if self.is_shared else make()
+            if isinstance(made, RowSet):
+                made.is_shared = self.is_shared
         found: T = self._derived[key]
         return found
 
@@ -153,7 +158,7 @@ class RowSet:
         """Numbers in ascending order, and the rows behind them: built when there is none of this name."""
         found = self._indexes.get(name)
         if found is None:
-            found = self._indexes[name] = build()
+            found = self._indexes[name] = SHARED_WORK.done(build) if self.is_shared else build()
             INDEX_MEMORY.built(self._indexes)
         else:
             INDEX_MEMORY.used(self._indexes)

@@ -48,6 +48,9 @@ class JoinStatistics:
         Batches that were seen so far: a state has no more blocks than that.
     doubts
         Standard errors of selectivities that come from samples.
+    passing
+        Per pair of references with a key and predicates over both: of the pairs that share the key, the
+        share for which the predicates are true. `selectivities` have it in them.
     """
 
     rates: Mapping[str, float]
@@ -57,6 +60,7 @@ class JoinStatistics:
     batch_s: float = 0.0
     batches: float = math.inf
     doubts: Mapping[References, float] = field(default_factory=dict)
+    passing: Mapping[References, float] = field(default_factory=dict)
 
     def doubted(self, pair: References, errors: float) -> JoinStatistics:
         """The same with one selectivity so many standard errors higher.
@@ -147,6 +151,25 @@ class Estimates:
             known = self.rows(references) * math.fsum(rates[x] / self._single[x] for x in references)
             self._rates[references] = known
         return known
+
+    def met(self, left: References, right: References) -> float:
+        """Pairs found a second when two sides are joined, before predicates are checked.
+
+        >>> graph = JoinGraph(("a", "b"), (frozenset("ab"),), (frozenset("ab"),))
+        >>> ab = frozenset("ab")
+        >>> known = JoinStatistics({"a": 1.0, "b": 1.0}, {"a": 8.0, "b": 8.0}, {ab: 0.01}, passing={ab: 0.1})
+        >>> pairs = Estimates(graph, known)
+        >>> round(pairs.rate(ab), 3), round(pairs.met(frozenset("a"), frozenset("b")), 3)
+        (0.16, 1.6)
+        """
+        if not self.graph.shared_classes(left, right):  # every new row meets every row of the other side
+            return self.rate(left) * self.rows(right) + self.rate(right) * self.rows(left)
+        return self.rate(left | right) / self.passing(left, right)
+
+    def passing(self, left: References, right: References) -> float:
+        """Of pairs that share a key, the share for which predicates over a reference of each are true."""
+        shares = self.statistics.passing
+        return math.prod(shares[pair] for pair in shares if len(pair & left) == len(pair & right) == 1)
 
     def blocks(self, references: References) -> float:
         """Blocks that the state over these references is in; 0 where it is not known how long a batch is.

@@ -124,13 +124,8 @@ def plan_cost(plan: Plan, estimates: Estimates, costs: UnitCosts) -> PlanCost:
 
 def join_work(left: References, right: References, estimates: Estimates, *, kept: bool) -> Work:
     """Work of one join per second of event time; the root of a plan is not `kept`."""
-    left_rate, right_rate = estimates.rate(left), estimates.rate(right)
-    made = estimates.rate(left | right)
-    inserts = made if kept else 0.0
-    if not estimates.graph.shared_classes(left, right):  # every new row meets every row of the other side
-        examined = left_rate * estimates.rows(right) + right_rate * estimates.rows(left)
-        return Work(left_rate + right_rate, examined, inserts)
-    return Work(left_rate + right_rate, made, inserts)
+    left_rate, right_rate, made = (estimates.rate(rows) for rows in (left, right, left | right))
+    return Work(left_rate + right_rate, estimates.met(left, right), made if kept else 0.0)
 
 
 def multiway_cost(
@@ -155,7 +150,8 @@ def multiway_cost(
             now = reached | {other}
             met = found * estimates.rows(frozenset((other,)))
             found = rate * estimates.rows(now) / estimates.rows(frozenset((alias,)))
-            pairs += found if estimates.graph.shared_classes(reached, (other,)) else met
+            on_key = estimates.graph.shared_classes(reached, (other,))
+            pairs += found / estimates.passing(reached, frozenset((other,))) if on_key else met
             reached = now
         work = Work(probes, pairs, made)
         nodes.append(NodeCost((alias, *order), work, work.seconds(costs), 0.0))

@@ -127,4 +127,4 @@ def _open(meta: BlockMeta, rows: pa.RecordBatch, partitions: PartitionSet) -> Op
     rows_of[[p for p, _ in meta.partitions]] = [n for _, n in meta.partitions]
     if rows_of.sum() < meta.rows:  # some of its partitions were discarded
         rows = rows_in(rows, rows_of > 0)
-    return OpenBlock(meta, RowSet(rows), partitions, rows_of)
+    return OpenBlock(meta, RowSet(rows, is_shared=True), partitions, rows_of)

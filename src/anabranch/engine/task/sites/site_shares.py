@@ -16,6 +16,7 @@ from anabranch.engine.reports import JoinReport, SiteReport
 from anabranch.engine.task.blocks.open_blocks import OpenBlock
 from anabranch.engine.task.sites.site_groups import SiteGroup
 from anabranch.exchange.address import PARTITIONS
+from anabranch.plan.cost.edge_count import EdgeCount
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.nodes import LeafNode
 from anabranch.plan.states.state_id import StateId
@@ -92,8 +93,8 @@ class SiteShares:
         kept = {n.aliases[0]: self._rows_in(n.state)[mine] for n in leaves}
         probes, pairs, inserts = (whole_shares(n, share) for n in (join.probes, join.pairs, join.inserts))
         edges = {
-            pair: tuple(whole_shares(n, share) for n in examined_and_found)
-            for pair, examined_and_found in join.edges.items()
+            pair: list(map(EdgeCount, *(whole_shares(n, share) for n in count)))
+            for pair, count in join.edges.items()
         }
         return [
             JoinReport(
@@ -104,7 +105,7 @@ class SiteShares:
                 join.settled,
                 {alias: int(rows[i]) for alias, rows in new.items()},
                 {alias: int(rows[i]) for alias, rows in kept.items()},
-                {pair: (examined[i], found[i]) for pair, (examined, found) in edges.items()},
+                {pair: counts[i] for pair, counts in edges.items()},
             )
             for i, part in enumerate(share.tolist())
         ]
