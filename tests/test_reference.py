@@ -10,6 +10,7 @@ import pytest
 import typer
 
 import anabranch as ab
+from anabranch.adapt.routing.join_routing import JoinRouting
 from anabranch.cli.app import app
 from anabranch.engine.progress import EddyProgress, Progress, QueryProgress, StateProgress, StreamProgress
 from anabranch.engine.settings import Settings
@@ -53,6 +54,15 @@ def test_every_key_of_progress_is_explained() -> None:
     parts = (stream, QueryProgress("running", 0, 0, "why"), StateProgress(0, 0, 0), eddy)
     keys = {key for part in parts for key in part.to_json()}
     assert keys | {field.name for field in fields(Progress)} <= _names(TOLD)
+
+
+def test_the_table_of_routing_is_the_schema_of_its_records() -> None:
+    table = TOLD[TOLD.index("### Routing") : TOLD.index("## Events")]
+    told = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", table, re.MULTILINE)
+    join = JoinRouting("q", "aligned", 4)
+    assert {key for key, _ in told} == set(join.to_json())
+    assert {name for _, name in told} == {field.name for field in fields(JoinRouting)}
+    assert JoinRouting.from_json(join.to_json()) == join
 
 
 def test_every_setting_is_explained() -> None:

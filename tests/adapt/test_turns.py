@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from anabranch.adapt.routing.load_value import Usage, Weights, load_values
-from anabranch.adapt.routing.overhead import StreamRate, best_master, copies_per_second, copies_with_sites
+from anabranch.adapt.routing.overhead import StreamRate, best_master, copies_per_second, copies_in_turns
 from anabranch.adapt.routing.turns import busiest, lanes, turns
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import NOTHING, PartitionSet
@@ -51,4 +51,4 @@ def test_the_master_is_the_stream_that_leaves_least_to_copy() -> None:
     streams = {"a": StreamRate(10, 60), "b": StreamRate(100, 60), "c": StreamRate(10, 60)}
     assert best_master(streams) == "b"
     assert copies_per_second(streams, "b", 30.0) == 80
-    assert copies_with_sites(streams, "b", 30.0, sites=3) == 40
+    assert copies_in_turns(streams, "b", 30.0, range(3)) == 40

@@ -112,8 +112,32 @@ def test_windows_are_explained_with_what_is_kept(
     assert "one result per group and window of 300 seconds, one every 60 seconds, when final" in told
     assert "partial aggregates are kept in state results:minutes#" in told
     assert "hash of all group keys, partitioned over 3 sites" in told
-    assert "one site, because without another key all rows of a window are one group" in told
+    assert "one group, because without another key all rows of a window are; over 3 sites while" in told
     assert "rows are kept in state results:visits#" in told
+
+
+ONE_GROUP = """
+CREATE QUERY totals INTO console AS SELECT SUM(amount) AS total FROM orders [RANGE 1 HOUR];
+CREATE QUERY latest INTO console AS SELECT SUM(amount) AS total FROM orders [ROWS 10];
+CREATE QUERY pairs INTO console AS
+  SELECT COUNT(*) AS n FROM orders [RANGE 1 HOUR] AS o, payments [NOW] AS p WHERE o.id = p.order_id;
+"""
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("totals", "one group, because without GROUP BY all rows are; over 3 sites while"),
+        ("latest", "one site, because without GROUP BY all rows are one group"),
+        ("pairs", "one group, because without GROUP BY all results of the join are; over 3 sites while"),
+    ],
+)
+def test_a_group_that_is_everything_is_said_to_be_spread_where_it_may_be(
+    anabranch: Command, flow_file: Callable[[str], Path], query: str, told: str
+) -> None:
+    flow = flow_file(ONE_GROUP)
+    assert told in anabranch("explain", flow, "--query", query, "--sites", 3).output
+    assert "one site, because" in anabranch("explain", flow, "--query", query, "--sites", 1).output
 
 
 def test_a_file_without_queries_says_what_to_add(

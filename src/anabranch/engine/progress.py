@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from anabranch.adapt.routing.join_routing import JoinRouting
+
 
 @dataclass(frozen=True, slots=True)
 class StreamProgress:
@@ -180,6 +182,8 @@ class Progress(Mapping[str, Any]):
         Phases of the slot that took longest.
     eddies
         Where rows choose among stations.
+    routing
+        Joins whose rows were spread: routers, copies, what was predicted.
     replayed
         It was committed before a restart; only its results were published again.
 
@@ -205,6 +209,7 @@ class Progress(Mapping[str, Any]):
     sites: tuple[SiteProgress, ...] = ()
     replayed: bool = False
     eddies: tuple[EddyProgress, ...] = ()
+    routing: tuple[JoinRouting, ...] = ()
 
     @property
     def total_ms(self) -> float:
@@ -227,6 +232,7 @@ class Progress(Mapping[str, Any]):
             "sites": [site.to_json() for site in self.sites],
             "replayed": self.replayed,
             "eddies": [eddy.to_json() for eddy in self.eddies],
+            "routing": [join.to_json() for join in self.routing],
         }
 
     def __getitem__(self, key: str) -> Any:

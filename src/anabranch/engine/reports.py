@@ -43,6 +43,8 @@ class SlotReport:
     """Wall time by phase."""
     packing_s: dict[int, float] = field(default_factory=dict)
     """CPU time by the site that should have packed what this slot took over: `charge_packing`."""
+    arrived: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By input whose rows a router spreads: rows that came, and further copies of them."""
     heavy: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """By state of an input, (hash, new rows) of keys that many rows have."""
     given: dict[str, list[tuple[str, int]]] = field(default_factory=dict)

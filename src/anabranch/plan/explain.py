@@ -54,10 +54,9 @@ def _routing(routed: RoutedQuery, sites: int) -> str:
     if len(routed.query.refs) == 1:
         if grouping is None:
             return f"rows are spread over {sites} sites; no state"
-        if not grouping.keys and grouping.window is not None:
-            return "one site, because without another key all rows of a window are one group"
         if not grouping.keys:
-            return "one site, because without GROUP BY all rows are one group"
+            what = "another key all rows of a window" if grouping.window else "GROUP BY all rows"
+            return _one_group(what, sites, spread=grouping.rows is None)
         return f"hash of all group keys, partitioned over {sites} sites"
     if routed.routing:
         keys = " and ".join(f"key {c}" for c in routed.routing)
@@ -75,13 +74,18 @@ def _routing(routed: RoutedQuery, sites: int) -> str:
 
 def _group_routing(grouping: Grouping | None, sites: int) -> str:
     if grouping is None or not grouping.keys:
-        what = (
-            "another key all results of the join in a window"
-            if grouping and grouping.window
-            else "GROUP BY all results of the join"
-        )
-        return f"one site, because without {what} are one group"
+        windowed = grouping is not None and grouping.window is not None
+        what = "another key all results of the join in a window" if windowed else "GROUP BY all results of the join"
+        # Windows are condensed where the join finds their rows: little is left for the one site.
+        return _one_group(what, sites, spread=not windowed)
     return f"hash of all group keys, partitioned over {sites} sites"
+
+
+def _one_group(what: str, sites: int, *, spread: bool) -> str:
+    """Where the one group of a query without group keys is: hot groups are spread as long as they are hot."""
+    if not spread or sites == 1:
+        return f"one site, because without {what} are one group"
+    return f"one group, because without {what} are; over {sites} sites while it is more than a site's share"
 
 
 def _grouped(node: WindowNode) -> str:

@@ -22,6 +22,7 @@ from anabranch.adapt.events import Event
 from anabranch.adapt.measures.statistics import Statistics
 from anabranch.adapt.memory.memory_state import MemoryState, choose_budgets, choose_spilled
 from anabranch.adapt.routing.hot_keys import choose_hot_keys
+from anabranch.adapt.routing.join_routing import join_routing
 from anabranch.adapt.routing.routing_choice import choose_routing, start_routing
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.cost.migration_cost import Strategy
@@ -96,6 +97,7 @@ def choose(state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Cho
         events,
         router=eddy.router,
         eddies=eddy.told,
+        spread=join_routing(state.routing, state.hot, observed),
         cooled=cooled,
         orderings=orderings,
     )

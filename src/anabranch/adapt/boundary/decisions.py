@@ -8,6 +8,7 @@ from typing import Any
 
 from anabranch.adapt.events import Event
 from anabranch.adapt.memory.admission import OPEN, Admission
+from anabranch.adapt.routing.join_routing import JoinRouting
 from anabranch.adapt.tracks.tracks import Migration, Tracks
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import PartitionSet
@@ -33,6 +34,8 @@ class Choice:
     """Which stations rows take."""
     eddies: tuple[Mapping[str, Any], ...] = ()
     """What is told of it."""
+    spread: tuple[JoinRouting, ...] = ()
+    """What is told of joins whose rows are spread."""
     cooled: Mapping[str, PartitionSet] = field(default_factory=dict)
     """By query, partitions with keys that are not spread any more."""
     orderings: Mapping[str, bool] = field(default_factory=dict)
@@ -56,5 +59,7 @@ class Decisions:
     """Which stations rows take in the next step."""
     eddies: tuple[Mapping[str, Any], ...] = ()
     """What is told of it: tickets, shares of rows, what decided."""
+    spread: tuple[JoinRouting, ...] = ()
+    """What is told of joins whose rows were spread: routers, copies, what was predicted."""
     orderings: Mapping[str, bool] = field(default_factory=dict)
     """By query that may run either way, whether it is to run at stations."""

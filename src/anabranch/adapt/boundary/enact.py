@@ -44,6 +44,7 @@ def enact(choice: Choice, observed: Observed) -> Decisions:
         events,
         router=choice.router,
         eddies=choice.eddies,
+        spread=choice.spread,
         orderings=choice.orderings,
     )
 

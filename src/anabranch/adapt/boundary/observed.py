@@ -107,6 +107,8 @@ class Observed:
         Joins that can run at stations and as trees.
     clocks
         By stream, how far it has come.
+    arrived
+        By input whose rows a router spreads: rows that came, and further copies of them.
     heavy
         By state of an input, (hash, new rows) of keys that many rows have.
     ended
@@ -131,6 +133,7 @@ class Observed:
     choices: tuple[StationChoice, ...] = ()
     either_way: tuple[EitherWay, ...] = ()
     clocks: Mapping[str, StreamClock] = field(default_factory=dict)
+    arrived: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     heavy: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     ended: frozenset[str] = frozenset()
 

@@ -14,6 +14,7 @@ from anabranch.adapt.boundary.observed import Observed, StreamClock
 from anabranch.adapt.events import Event, EventKind
 from anabranch.adapt.routing.load_value import Floats
 from anabranch.adapt.routing.overhead import StreamRate, best_master, copies_per_second
+from anabranch.adapt.routing.reference_clocks import clocks_of
 from anabranch.adapt.routing.routing_state import AlignedState, Resting, salt_of
 from anabranch.adapt.routing.segment_search import SegmentSearch
 from anabranch.adapt.routing.site_loads import loads_beside
@@ -107,9 +108,7 @@ class _Choice:
         return members_of(self.routed)
 
     def _clocks(self) -> dict[str, StreamClock]:
-        """By reference."""
-        clocks = self.observed.clocks
-        return {ref.alias: clocks.get(ref.stream, StreamClock()) for ref in self.routed.query.refs}
+        return clocks_of(self.routed, self.observed)
 
     def _streams(self, known: AlignedState) -> dict[str, StreamRate]:
         windows = {m.alias: m.window_us / 1e6 for m in self.members}
@@ -214,7 +213,7 @@ class _Choice:
 def rates_after(
     known: Mapping[str, float], clocks: Mapping[str, StreamClock], elapsed_s: float
 ) -> dict[str, float]:
-    """Rows per second of the streams: filters are the same whichever router there is."""
+    """Rows per second of the references."""
     if elapsed_s <= 0:
         return dict(known)
     now = {alias: clock.rows / elapsed_s for alias, clock in clocks.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -29,17 +29,41 @@ def copies_per_second(streams: Mapping[str, StreamRate], master: str, length_s: 
     )
 
 
-def copies_with_sites(streams: Mapping[str, StreamRate], master: str, length_s: float, sites: int) -> float:
-    """The same where a site gets one copy however many of its segments a row may meet.
+def copies_in_turns(
+    streams: Mapping[str, StreamRate], master: str, length_s: float, cycle: Sequence[int]
+) -> float:
+    """The same where a partition gets one copy, however many of its segments a row may meet.
 
-    Where segments are longer than what rows reach, and neighbours are at different sites, this is equation 2.
+    Where segments are longer than what rows reach, and neighbours have different partitions, this is
+    equation 2.
+
+    Parameters
+    ----------
+    cycle
+        The partitions that take turns.
     """
     reach = streams[master].window_s
     return sum(
-        min(sites - 1.0, (stream.window_s + reach) / length_s) * stream.rate
+        (places_in_reach((stream.window_s + reach) / length_s, cycle) - 1) * stream.rate
         for alias, stream in streams.items()
         if alias != master
     )
+
+
+def places_in_reach(segments: float, cycle: Sequence[int]) -> float:
+    """Different partitions, on average, of the segments that lie in a stretch of so many segments' length.
+
+    A partition is met for the first time by as many stretches as there are segments since its turn before.
+
+    >>> places_in_reach(0.5, (1, 2, 3)), places_in_reach(9, (1, 2, 3)), places_in_reach(1, (1, 1, 2))
+    (1.5, 3.0, 1.6666666666666667)
+    """
+    last = {partition: turn - len(cycle) for turn, partition in enumerate(cycle)}
+    total = 0.0
+    for turn, partition in enumerate(cycle):
+        total += min(segments + 1, turn - last[partition])
+        last[partition] = turn
+    return total / len(cycle)
 
 
 def sent_per_second(rate: float, cover: float, results: float, apart: float) -> float:

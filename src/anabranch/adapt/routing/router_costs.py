@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from anabranch.adapt.routing.coordinated_state import CoordinatedState, informed, warm_up_places
-from anabranch.adapt.routing.overhead import StreamRate, best_master, copies_with_sites, sent_per_second
+from anabranch.adapt.routing.overhead import StreamRate, best_master, copies_in_turns, sent_per_second
 from anabranch.adapt.routing.routing_state import SEGMENTS_IN_REACH, AlignedState
 from anabranch.exchange.coordinated_table import CoordinatedTable
 from anabranch.plan.inputs import RoutedQuery
@@ -53,7 +53,7 @@ def router_costs(
     length_s = longest_s / SEGMENTS_IN_REACH
     if aligned is not None:
         master, length_s = aligned.table.current.master, aligned.table.current.segments.last.length / 1e6
-    copied = copies_with_sites(streams, master, max(length_s, 1e-6), sites)
+    copied = copies_in_turns(streams, master, max(length_s, 1e-6), range(sites))
     table = informed(CoordinatedTable(()), routed, rates, {})
     if coordinated is not None:
         table = coordinated.table

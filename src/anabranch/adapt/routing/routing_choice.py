@@ -22,6 +22,7 @@ from anabranch.adapt.routing.aligned_policy import (
 from anabranch.adapt.routing.coordinated_policy import coordinated_after, lanes_for
 from anabranch.adapt.routing.coordinated_state import CoordinatedState
 from anabranch.adapt.routing.overhead import StreamRate, best_master
+from anabranch.adapt.routing.reference_clocks import clocks_of
 from anabranch.adapt.routing.router_costs import RouterCosts, router_costs
 from anabranch.adapt.routing.routing_state import AlignedState, Resting, RoutingState
 from anabranch.adapt.routing.segment_search import SegmentSearch
@@ -135,8 +136,7 @@ class _Choice:
         return members_of(self.routed)
 
     def _clocks(self) -> dict[str, StreamClock]:
-        clocks = self.observed.clocks
-        return {ref.alias: clocks.get(ref.stream, StreamClock()) for ref in self.routed.query.refs}
+        return clocks_of(self.routed, self.observed)
 
     def _rates(self) -> Mapping[str, float]:
         known = self.coordinated if self.aligned is None else self.aligned

@@ -29,14 +29,17 @@ def explain(
     ] = False,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="Besides, what other plans there are and what each would take, as seen there."),
+        typer.Option(
+            help="Besides, as seen there: what other plans there are and what each would take, and how rows "
+            "are spread."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="With --why: one object per line.")] = False,
     debug: Debug = False,
 ) -> None:
     """Show keys, routing, join trees and states of the queries of a flow file; or, what was decided since."""
     # Half a second of imports that other commands need later or not at all.
-    from anabranch.cli.inspect.why import plans_of, show_decisions
+    from anabranch.cli.inspect.why import plans_of, routing_of, show_decisions
     from anabranch.queries.catalog import explain_query
     from anabranch.queries.reconcile import reconcile
 
@@ -65,8 +68,9 @@ def explain(
                 told.append(f"query {name}: its plan is known when Spark has started\n{unbound[name]}")
                 continue
             told.append(explain_query(catalog, name, sites=number))
-            if checkpoint is not None and (plans := plans_of(checkpoint, name)) is not None:
-                told.append(plans)
+            if checkpoint is not None:
+                seen = (plans_of(checkpoint, name), routing_of(checkpoint, name))
+                told += [text for text in seen if text is not None]
         typer.echo("\n\n".join(told))
 
 

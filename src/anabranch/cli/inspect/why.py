@@ -9,9 +9,10 @@ from typing import Any
 import typer
 
 from anabranch.adapt.events import EventKind
+from anabranch.adapt.routing.join_routing import JoinRouting
 from anabranch.cli.screen.telling import InputError
 from anabranch.engine.boundary.plans_seen import plans_seen
-from anabranch.engine.json_log import EVENT_LOG, read_log
+from anabranch.engine.json_log import EVENT_LOG, PROGRESS_LOG, read_log
 from anabranch.state import Manifest, PosixStorage, newest
 
 DECISIONS = frozenset(str(kind) for kind in EventKind if kind.is_decision)
@@ -29,6 +30,10 @@ def show_decisions(checkpoint: Path, *, query: str | None = None, as_json: bool)
     for plans in plans_seen(manifest):
         if plans.query in chosen:
             typer.echo(json.dumps(plans.to_json(), ensure_ascii=False) if as_json else plans.to_text() + "\n")
+    for batch, join in routing_seen(checkpoint):
+        if join.query in chosen:
+            known = {"at": batch, "kind": "routing", **join.to_json()}
+            typer.echo(json.dumps(known, ensure_ascii=False) if as_json else _routing_line(batch, join) + "\n")
     # What moves between sites moves for all queries, and names none.
     events = [e for e in decisions(checkpoint, manifest) if e.get("query") in (None, *chosen)]
     if not events and not as_json:
@@ -56,6 +61,23 @@ def plans_of(checkpoint: Path, query: str) -> str | None:
     """The candidate plans of a query in words; None where it has run on none, or has but one."""
     seen = (plans for plans in plans_seen(newest_manifest(checkpoint)) if plans.query == query)
     return next((plans.to_text() for plans in seen), None)
+
+
+def routing_seen(checkpoint: Path) -> list[tuple[int, JoinRouting]]:
+    """The joins whose rows were spread when rows last came, and the batch that told it."""
+    newest: dict[str, Any] = {}
+    for record in read_log(PosixStorage(checkpoint), PROGRESS_LOG):
+        newest = record if record.get("numInputRows") else newest
+    return [(newest["batchId"], JoinRouting.from_json(join)) for join in newest.get("routing", ())]
+
+
+def routing_of(checkpoint: Path, query: str) -> str | None:
+    """How the rows of a query are spread, in words; None where they are not."""
+    return next((_routing_line(b, join) for b, join in routing_seen(checkpoint) if join.query == query), None)
+
+
+def _routing_line(batch: int, join: JoinRouting) -> str:
+    return f"query {join.query}: routing in batch {batch}: {join}"
 
 
 def newest_manifest(checkpoint: Path) -> Manifest:

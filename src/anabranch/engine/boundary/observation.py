@@ -157,6 +157,7 @@ class Observation:
             slots=slots,
             choices=self._choices,
             either_way=self._either_way,
+            arrived=_arrived(reports),
             heavy=_heavy(reports),
             ended=ended,
             clocks={
@@ -187,6 +188,16 @@ def _choices(plans: Sequence[LocalPlan]) -> tuple[StationChoice, ...]:
 
 def _rows_of(stream: str, reports: Sequence[SlotReport]) -> int:
     return sum(report.streams[stream].accepted for report in reports if stream in report.streams)
+
+
+def _arrived(reports: Sequence[SlotReport]) -> dict[int, tuple[int, int]]:
+    """Rows and further copies by input, over all slots."""
+    found: dict[int, tuple[int, int]] = {}
+    for report in reports:
+        for source, (rows, copies) in report.arrived.items():
+            before = found.get(source, (0, 0))
+            found[source] = before[0] + rows, before[1] + copies
+    return found
 
 
 def _heavy(reports: Sequence[SlotReport]) -> dict[str, list[tuple[int, int]]]:

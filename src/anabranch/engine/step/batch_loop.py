@@ -284,6 +284,7 @@ class BatchLoop:
             events=outcome.events,
             critical_path_s=critical_path_s(told),
             eddies=outcome.decisions.eddies,
+            spread=outcome.decisions.spread,
         )
 
     def _deliver(self, manifest: Manifest) -> None:

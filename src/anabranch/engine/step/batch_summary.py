@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anabranch.adapt.events import Event
+from anabranch.adapt.routing.join_routing import JoinRouting
 from anabranch.engine.reports import SlotReport
 from anabranch.state import Manifest
 
@@ -25,3 +26,5 @@ class BatchSummary:
     """CPU time of the busiest site, hop by hop: what machines for each site would have waited for."""
     eddies: tuple[Mapping[str, Any], ...] = ()
     """Where rows choose among stations: tickets, shares, what decided."""
+    spread: tuple[JoinRouting, ...] = ()
+    """Joins whose rows were spread: routers, copies, what was predicted."""

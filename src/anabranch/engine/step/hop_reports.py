@@ -49,6 +49,7 @@ def _merged(hops: Sequence[SlotReport]) -> SlotReport:
         query_s=first.query_s,
         seconds=dict(seconds),
         packing_s=first.packing_s,
+        arrived=first.arrived,
         heavy=first.heavy,
     )
 

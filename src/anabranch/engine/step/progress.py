@@ -63,6 +63,7 @@ def progress_of(summary: BatchSummary, *, rows_before: int, lags: Lags | None = 
         sites=tuple(_site(s) for s in sites),
         replayed=summary.replayed,
         eddies=tuple(map(EddyProgress.of, summary.eddies)),
+        routing=summary.spread,
     )
 
 

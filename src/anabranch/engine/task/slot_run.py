@@ -84,7 +84,7 @@ class _SlotRun:
         self._phases.mark("receive")
         arrivals = Arrivals(self.task, self.owned, self.at_work)
         new = arrivals.sort_out(arrived)
-        self.report.streams = arrivals.streams
+        self.report.streams, self.report.arrived = arrivals.streams, arrivals.arrived
         self._phases.mark("sort")
         spilled = bool(self.task.admission.spilled)
         moved = self._readdress()

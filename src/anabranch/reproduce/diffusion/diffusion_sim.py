@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from anabranch.adapt.routing.overhead import StreamRate, best_master, copies_with_sites
+from anabranch.adapt.routing.overhead import StreamRate, best_master, copies_in_turns
 from anabranch.adapt.routing.router_costs import coordinated_overhead
 from anabranch.adapt.routing.routing_choice import CHEAPER
 from anabranch.reproduce.report.picture import Chart, draw
@@ -88,7 +88,7 @@ def choice(setup: Setup) -> str:
     """The router that the engine's models choose before it runs."""
     streams = {a: StreamRate(rate, float(setup.window_s)) for a, rate in setup.mean_rates().items()}
     sites = len(setup.mips)
-    aligned = copies_with_sites(streams, best_master(streams), setup.segment_s, sites)
+    aligned = copies_in_turns(streams, best_master(streams), setup.segment_s, range(sites))
     coordinated = coordinated_overhead(coordinated_table(setup), sites)
     return "coordinated" if aligned > CHEAPER * coordinated else "aligned"
 

@@ -42,6 +42,8 @@ class Arrivals:
         self._owned = owned
         self._at_work = at_work
         self.streams: dict[str, StreamReport] = {}
+        self.arrived: dict[int, tuple[int, int]] = {}
+        """By input whose rows a router spreads: rows, and further copies of them."""
         self.dead: list[pa.Table] = []
         self.split: dict[int, SplitRows] = {}
         """By lane, rows of hot keys."""
@@ -49,6 +51,19 @@ class Arrivals:
     @cached_property
     def _earliest(self) -> tuple[int, ...]:
         return self.task.earliest
+
+    @cached_property
+    def _spread(self) -> frozenset[int]:
+        """Inputs whose rows a router may copy."""
+        task = self.task
+        if not (task.aligned or task.coordinated or task.hot):
+            return frozenset()
+        hot = {state for key in task.hot for state in key.states}
+        mine = {source.id for source in task.layout.inputs if source.state in hot}
+        for routed in task.layout.queries:
+            if routed.query.name in task.aligned or routed.query.name in task.coordinated:
+                mine.update(routed.inputs)
+        return frozenset(mine)
 
     @cached_property
     def _refused_before(self) -> np.ndarray:
@@ -103,7 +118,8 @@ class Arrivals:
 
     def _accept(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         rows = self._refuse(rows)
-        self._count(rows.column(TAG).to_numpy(), int64s(rows, TIME))
+        marks = rows.column(MARK).to_numpy() if MARK in rows.schema.names else None
+        self._count(rows.column(TAG).to_numpy(), int64s(rows, TIME), marks)
         return rows
 
     def _stream_of(self, tag: int) -> str:
@@ -111,8 +127,12 @@ class Arrivals:
             return self.task.told.streams[(-1 - tag) // 2]
         return self.task.layout.inputs[tag >> 1].stream
 
-    def _count(self, tags: np.ndarray, times: np.ndarray) -> None:
+    def _count(self, tags: np.ndarray, times: np.ndarray, marks: np.ndarray | None) -> None:
         for tag, mine in _positions_by_value(tags):
+            if tag >> 1 in self._spread:
+                copies = 0 if marks is None else int(np.count_nonzero(marks[mine] & COPY))
+                before = self.arrived.get(tag >> 1, (0, 0))
+                self.arrived[tag >> 1] = before[0] + len(mine) - copies, before[1] + copies
             stream = self.streams.setdefault(self._stream_of(tag), StreamReport())
             in_time = times[mine]
             if tag >= 0 and self.task.layout.inputs[tag >> 1].stateless:
