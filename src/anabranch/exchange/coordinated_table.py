@@ -108,6 +108,9 @@ class CoordinatedTable:
     units: Mapping[str, tuple[Unit, ...]] = field(default_factory=dict)
     selectivity: Mapping[frozenset[str], float] = field(default_factory=dict)
     linked: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    _reached: dict[str, tuple[float, float]] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     def added(self, new: Mapping[str, Sequence[Unit]]) -> CoordinatedTable:
         """The table with units of a later batch."""
@@ -141,11 +144,27 @@ class CoordinatedTable:
     def results_of(self, origin: str, order: Sequence[str]) -> list[float]:
         """Rows that there are for one row of the origin before each hop, and behind the last."""
         found, inside = [1.0], {origin}
-        rate = {s.alias: s.rate * s.window_us / 1e6 for s in self.streams}
+        ranks = {s.alias: rank for rank, s in enumerate(self.streams)}
         for alias in order:
-            found.append(found[-1] * self.matching(inside, alias) * rate[alias])
+            earlier, of_a_batch = self._rows_of(alias)
+            met = earlier + (of_a_batch if ranks[alias] < ranks[origin] else 0.0)
+            found.append(found[-1] * self.matching(inside, alias) * met)
             inside.add(alias)
         return found
+
+    def _rows_of(self, alias: str) -> tuple[float, float]:
+        """Rows of a reference that a row looks at: all that are kept, and, by its rank, those of its batch.
+
+        Those are more than a window has: units stay until no late row can reach them.
+        """
+        if alias not in self._reached:
+            units = self.units.get(alias, ())
+            newest = units[-1].number >> SEGMENT_BITS if units else 0
+            batch = sum(u.rows for u in units if u.number >> SEGMENT_BITS == newest)
+            stream = next(s for s in self.streams if s.alias == alias)
+            usual = stream.rate * stream.window_us / 1e6
+            self._reached[alias] = (sum(u.rows for u in units), batch) if units else (usual, 0.0)
+        return self._reached[alias]
 
     def to_json(self) -> dict[str, Any]:
         return {
