@@ -159,7 +159,7 @@ REFUSALS = {
         "2 and 1 numbers",
         "same number",
     ),
-    "distance of numbers": ("SELECT ^l2_distance(id, id) AS x FROM orders", "two arrays", "array"),
+    "distance of numbers": ("SELECT ^l2_distance(id, id) AS x FROM orders", "two vectors", "array"),
     "array by itself": ("SELECT ^array(id) AS x FROM orders", "array", ""),
     "wrong argument": ("SELECT ^length(id) AS x FROM orders", "expected string", "CAST"),
     "impossible cast": ("SELECT CAST(^ts AS BIGINT) AS x FROM orders", "cannot be cast", "unix_micros"),

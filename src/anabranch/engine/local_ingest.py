@@ -19,6 +19,7 @@ import sqlglot
 import xxhash
 
 from anabranch.engine.event_time import MAX_TIME_US
+from anabranch.engine.local_vectors import taken_apart
 from anabranch.engine.task.arrival.dead_letters import NO_TIME, fullest_first
 from anabranch.engine.task.arrival.wire import DEAD, TAG, Wire, dead_tag, row_tag, tick_tag
 from anabranch.operators.rows.arrays import Int64s
@@ -71,13 +72,15 @@ class _StreamRows:
         self.index = index
         self.inputs = inputs
         self.rows = rows
+        rows, self.malformed = taken_apart(rows, stream)
         self.bits = wide_hash_bits
         kind = next(c.type for c in stream.columns if c.name.lower() == stream.time.lower())
         time = f'"{stream.time}"' if kind == "bigint" else f'epoch_us("{stream.time}")'
         self.columns = _evaluate(rows, [time, *_expressions(inputs)])
         self.times = self._column(time).cast(pa.int64())
         within = pc.and_(pc.greater_equal(self.times, 0), pc.less(self.times, MAX_TIME_US))
-        self.valid = pc.fill_null(within, False).to_numpy(zero_copy_only=False)
+        valid = pc.fill_null(within, False).to_numpy(zero_copy_only=False)
+        self.valid = valid & (self.malformed == "")
 
     def wire(self, wire: Wire) -> list[pa.Table]:
         times = self.times.fill_null(0).to_numpy(zero_copy_only=False)
@@ -113,7 +116,8 @@ class _StreamRows:
             else:
                 columns[value.lane] = _to_lane(self._field(value.field)).cast(schema.field(value.lane).type)
         rows = [{}] * len(times) if self.valid.all() else _times_as_numbers(self.rows).to_pylist()
-        text = [None if valid else f"{NO_TIME}\n{row}" for row, valid in zip(rows, self.valid, strict=True)]
+        told = zip(rows, self.valid, self.malformed, strict=True)
+        text = [None if valid else f"{reason or NO_TIME}\n{row}" for row, valid, reason in told]
         columns |= {TAG: pa.array(tags, pa.int32()), TIME: pa.array(times), HASH: pa.array(hashes)}
         columns[DEAD] = pa.array(text, pa.large_string())
         columns[SEQUENCE] = pa.array(np.arange(len(times)))

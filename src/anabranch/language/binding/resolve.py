@@ -13,6 +13,7 @@ from anabranch.language.binding.spark_only import refuse_what_only_spark_compute
 from anabranch.language.binding.window_bounds import WINDOW_FUNCTIONS, window_bound, window_value
 from anabranch.language.expressions import aggregates, functions, operators, user_predicates
 from anabranch.language.expressions.expression import (
+    ColumnValue,
     AggregateValue,
     Call,
     Constant,
@@ -20,6 +21,7 @@ from anabranch.language.expressions.expression import (
 )
 from anabranch.language.expressions.types import FLOATING, INTEGRAL, INTERVAL, Refusal, type_name
 from anabranch.language.syntax.duration import DURATION_HINT, duration_us
+from anabranch.language.syntax.whole_number import whole_number
 
 LARGEST_FLOAT = 3.4028234663852886e38
 _COMPARISONS: dict[type[exp.Expr], str] = {
@@ -254,8 +256,10 @@ def _ilike(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _bracket(node: exp.Expr, scope: Scope) -> Expression:
-    """`split(text, pattern)[0]`; arrays of other kinds are taken apart at ingest."""
+    """`split(text, pattern)[0]`, or a number of a vector; other arrays are taken apart at ingest."""
     inner = node.this
+    if isinstance(inner, exp.Column) and (vector := scope.vector(inner)) is not None:
+        return _element(node, vector)
     is_split = (
         isinstance(inner, exp.Anonymous) and isinstance(inner.this, str) and inner.this.lower() == "split"
     )
@@ -264,6 +268,16 @@ def _bracket(node: exp.Expr, scope: Scope) -> Expression:
             "access to an element is not supported", "write CREATE STREAM … AS SELECT items[0] AS item, …"
         )
     return functions.split_element(*(resolve(a, scope) for a in (*inner.expressions, *node.expressions)))
+
+
+def _element(node: exp.Expr, vector: list[ColumnValue]) -> Expression:
+    (number,) = node.expressions
+    at = whole_number(number.name) if isinstance(number, exp.Literal) and not number.is_string else None
+    if at is None or at >= len(vector):
+        raise Refusal(
+            f"{node.sql('spark')} is no number of this vector", f"write [0] to [{len(vector) - 1}]"
+        )
+    return vector[at]
 
 
 def _function(node: exp.Expr, scope: Scope) -> Expression:
@@ -286,15 +300,17 @@ def _function(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _vector(node: exp.Expr, scope: Scope) -> list[Expression]:
-    """The numbers of `array(x, y, …)`, the only form in which a query may write a vector."""
+    """The numbers of `array(x, y, …)`, or of a column that is a vector."""
+    if isinstance(node, exp.Column) and (vector := scope.vector(node)) is not None:
+        return list[Expression](vector)
     is_array = isinstance(node, exp.Array) or (
         isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.lower() == "array"
     )
     if not is_array:
         raise Refusal(
-            "l2_distance takes two arrays, written as array(…)",
-            "write l2_distance(array(a.x, a.y), array(b.x, b.y)); a column of arrays is taken apart where it "
-            "is read: CREATE STREAM … AS SELECT v[0] AS x, v[1] AS y, …",
+            "l2_distance takes two vectors",
+            "write l2_distance(a.v, b.v) with v declared as DOUBLE[3] in CREATE STREAM, or "
+            "l2_distance(array(a.x, a.y), array(b.x, b.y))",
         )
     return [resolve(value, scope) for value in node.expressions]
 

@@ -15,6 +15,7 @@ from anabranch.language.expressions.types import UNKNOWN, is_supported
 from anabranch.language.syntax.dialect import StreamWindow
 from anabranch.language.syntax.source_text import SourceText, start_of
 from anabranch.plan.logical import UNBOUNDED_US, Column, GroupWindow, Stream, Table
+from anabranch.plan.vectors import vectors_in
 
 MAX_REFERENCES = 8
 MAX_ROWS = 1_000_000
@@ -109,10 +110,30 @@ class Scope:
             raise self.source.error(node, f"column {node.name!r} is ambiguous", f"write {choices}")
         return self._value(node, *found[0])
 
+    def vector(self, node: exp.Column) -> list[ColumnValue] | None:
+        """The numbers of the vector that `name` or `alias.name` means; None where it means none."""
+        if node.args.get("db") or isinstance(node.this, exp.Star):
+            return None
+        found = [
+            [ColumnValue(reference.alias, part.name, part.type) for part in vector.elements]
+            for reference in self._candidates(node)
+            if (vector := vectors_in(reference.stream.columns).get(node.name.lower())) is not None
+        ]
+        if len(found) > 1:
+            choices = " or ".join(f"{numbers[0].alias}.{node.name}" for numbers in found)
+            raise self.source.error(node, f"column {node.name!r} is ambiguous", f"write {choices}")
+        return found[0] if found else None
+
     def star(self, node: exp.Expr) -> list[ColumnValue]:
         """Resolve `*` or `alias.*`."""
         references = self._candidates(node) if isinstance(node, exp.Column) else self.references
         self._refuse_unknown_columns(node, references)
+        for reference in references:
+            if vectors := vectors_in(reference.stream.columns):
+                name = next(iter(vectors.values())).name
+                raise self.source.error(
+                    node, f"* would name every number of the vector {name}", "name the columns that you want"
+                )
         return [
             self._value(node, reference, column)
             for reference in references
@@ -160,6 +181,10 @@ class Scope:
     def _unknown_column(self, node: exp.Column) -> Exception:
         candidates = self._candidates(node)
         self._refuse_unknown_columns(node, candidates)
+        if (vector := self.vector(node)) is not None:
+            name = node.sql("spark")
+            message = f"{name} is a vector of {len(vector)} numbers, and no value"
+            return self.source.error(node, message, f"write {name}[0], or l2_distance({name}, …)")
         names = [column.name for reference in candidates for column in reference.stream.columns]
         owner = f" in stream {candidates[0].stream.name}" if len(candidates) == 1 else ""
         hint = _did_you_mean(node.name, names, "the columns are")

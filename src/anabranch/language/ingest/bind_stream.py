@@ -12,6 +12,7 @@ from anabranch.language.expressions.types import UNKNOWN, Refusal, type_name
 from anabranch.language.ingest.ingest_columns import known_columns, source_columns
 from anabranch.language.ingest.ingest_select import read_ingest_select
 from anabranch.language.ingest.ingest_sql import spark_ddl
+from anabranch.language.ingest.vector_column import vector_of
 from anabranch.language.syntax.source_text import SourceText
 from anabranch.language.syntax.statements import CreateStream, CreateTable
 from anabranch.plan.logical import Column, Preparation, Stream, Table
@@ -32,9 +33,12 @@ def bind_stream(
     declared = _declared(statement, source)
     _check_payload(statement, source)
     if statement.select is None:
-        prepared = Preparation(declared, statement.payload) if statement.payload is not None else None
-        time = _time(statement, declared, source)
-        return Stream(name, declared, time, statement.lateness_us, statement.source, prepared)
+        columns = _taken_apart(statement, declared)
+        is_prepared = statement.payload is not None or columns != declared
+        prepared = Preparation(declared, statement.payload) if is_prepared else None
+        _refuse_element_names(statement, columns, source)
+        time = _time(statement, columns, source)
+        return Stream(name, columns, time, statement.lateness_us, statement.source, prepared)
     select = read_ingest_select(statement.select, source)
     known = known_columns(statement.select, source_columns(statement.source.format, declared)) or ()
     stream = Stream(
@@ -84,7 +88,8 @@ def _columns(
     for identifier, kind in declared:
         try:
             # What a SELECT takes apart may be of any type; what queries use may not.
-            found = spark_ddl(kind).lower() if nested else type_name(kind)
+            vector = None if nested else vector_of(identifier.name, kind)
+            found = spark_ddl(kind).lower() if nested else type_name(kind) if vector is None else vector.array.type
             columns.append(Column(identifier.name, found))
         except Refusal as refusal:
             raise source.error(identifier, refusal.message, refusal.suggestion) from None
@@ -99,6 +104,26 @@ def _columns(
                 identifier, f"column {identifier.name!r} is declared twice", "rename one of them"
             )
     return tuple(columns)
+
+
+def _taken_apart(statement: CreateStream, declared: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns with the numbers of vectors in the place of arrays."""
+    found: list[Column] = []
+    for column, (_, kind) in zip(declared, statement.columns, strict=True):
+        vector = vector_of(column.name, kind)
+        found += [column] if vector is None else vector.elements
+    return tuple(found)
+
+
+def _refuse_element_names(
+    statement: CreateStream, columns: Sequence[Column], source: SourceText
+) -> None:
+    """A column must not be called as a number of a vector is."""
+    names = [column.name.lower() for column in columns]
+    for identifier, _ in statement.columns:
+        if names.count(identifier.name.lower()) > 1:
+            message = f"column {identifier.name!r} is a number of a vector, too"
+            raise source.error(identifier, message, "rename one of them")
 
 
 def _check_payload(statement: CreateStream, source: SourceText) -> None:

@@ -5,7 +5,7 @@ Malformed rows go through it untouched: they keep the text of their letter, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from py4j.protocol import Py4JError
@@ -16,6 +16,7 @@ from anabranch.errors import ConfigError
 from anabranch.language.ingest.ingest_sql import HIDDEN
 from anabranch.plan.ingest_select import Explosion, IngestSelect
 from anabranch.plan.logical import Column, Connector, Stream
+from anabranch.plan.vectors import Vector, vectors_in
 from anabranch.spark.reading.malformed import LETTER
 from anabranch.spark.reading.payload import payload_rows
 from anabranch.spark.spark_reason import spark_reason
@@ -48,8 +49,28 @@ def prepare(stream: Stream, frame: DataFrame) -> DataFrame:
         if preparation.payload is not None:
             frame = _parsed(stream.name, frame, preparation.payload, preparation.declared)
         if preparation.select is None:
-            return frame.select(*_letter(frame, [c.name for c in preparation.declared]))
+            if vectors := vectors_in(stream.columns):
+                frame = _taken_apart(frame, preparation.declared, vectors)
+            return frame.selectExpr(*_letter(frame, [_quote(c.name) for c in stream.columns]))
         return _selected(preparation.select, frame)
+
+
+def _taken_apart(
+    frame: DataFrame, declared: Sequence[Column], vectors: Mapping[str, Vector]
+) -> DataFrame:
+    """The rows with a column for each number of their vectors; those with other arrays are malformed."""
+    row = f"to_json(struct({', '.join(_quote(c.name) for c in declared)}))"
+    cases, parts = [], []
+    for vector in vectors.values():
+        name = _quote(vector.name)
+        wrong = f"size({name}) <> {vector.length} OR exists({name}, number -> number IS NULL)"
+        cases.append(f"WHEN {name} IS NOT NULL AND ({wrong}) THEN concat('{vector.malformed}', chr(10), {row})")
+        parts += [f"get({name}, {i}) AS {_quote(part.name)}" for i, part in enumerate(vector.elements)]
+    letter = f"CASE {' '.join(cases)} END"
+    if LETTER in frame.columns:
+        letter = f"coalesce({_quote(LETTER)}, {letter})"
+    others = [_quote(name) for name in frame.columns if name != LETTER and name.lower() not in vectors]
+    return frame.selectExpr(*others, *parts, f"{letter} AS {_quote(LETTER)}")
 
 
 def _parsed(name: str, frame: DataFrame, payload: Connector, declared: Sequence[Column]) -> DataFrame:
