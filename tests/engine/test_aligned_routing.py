@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
@@ -24,7 +25,9 @@ SELF = (
 )
 
 
-def check_session(seed: int, *, restless_too: bool) -> int:
+def check_session(
+    seed: int, *, restless_too: bool, routers: Sequence[str] = ("aligned", "coordinated", "auto")
+) -> int:
     """Run joins by random segments and masters and compare with the oracle; returns the results."""
     draw = random.Random(seed)
     texts = {f"q{i}": random_theta_join(draw, draw.choice((2, 2, 3, 3, 4))) for i in range(2)}
@@ -37,7 +40,7 @@ def check_session(seed: int, *, restless_too: bool) -> int:
         max_blocks=draw.choice((0, 1, 8)),
         isolation=draw.choice(("shared", "per_site")),
     )
-    decider = RestlessRouting(seed, RestlessDecider(seed) if restless_too else None)
+    decider = RestlessRouting(seed, RestlessDecider(seed) if restless_too else None, routers)
     return check_restarted(STREAMS, queries, batches, settings=settings, decider=decider, seed=seed)
 
 
@@ -49,6 +52,11 @@ def test_any_segments_and_masters_give_what_the_oracle_gives(first: int) -> None
 @pytest.mark.parametrize("first", range(100, 108, 4))
 def test_moves_waits_and_rescales_change_nothing_under_aligned_routing(first: int) -> None:
     assert sum(check_session(seed, restless_too=True) for seed in range(first, first + 4)) > 100
+
+
+def test_rows_on_paths_meet_those_of_spilled_partitions() -> None:
+    found = [check_session(seed, restless_too=True, routers=["coordinated"]) for seed in range(200, 203)]
+    assert sum(found) > 100
 
 
 @pytest.mark.slow

@@ -57,17 +57,34 @@ TEXTS = {
 }
 
 
+_PAIR = "FROM a [RANGE 2 SECONDS], b [RANGE 1 SECONDS] WHERE a.id = b.id"
+
+
 def queries_of(texts: dict[str, str]) -> list[Query]:
     return [bind_query(name, text, names_of(STREAMS)) for name, text in texts.items()]
 
 
-def check_session(seed: int) -> tuple[int, int]:
+MEMBERS = {
+    **{f"each{i}": TEXTS["each"].replace("GROUP", f"WHERE id >= {i} GROUP") for i in range(3)},
+    **{f"tumbling{i}": TEXTS["tumbling"].replace("GROUP", f"WHERE k <= {i} GROUP") for i in range(3)},
+    **{f"joined{i}": TEXTS["joined"].replace("GROUP", f"AND b.id >= {i} GROUP") for i in range(3)},
+    **{f"pair{i}": f"SELECT a.id AS a, b.x AS x {_PAIR} AND a.id >= {i}" for i in range(3)},
+}
+"""Queries that are answered by one, and split: by a wider filter that all of them share."""
+
+
+def check_session(
+    seed: int, texts: dict[str, str] = TEXTS, *, sharing: str = "off"
+) -> tuple[int, int]:
     """Let groups become hot and cool at random and compare with the oracle; returns results, hot groups."""
     draw = random.Random(seed)
-    queries = queries_of(TEXTS)
+    queries = queries_of(texts)
     batches = random_batches(draw, 6, most=10)
     settings = Settings(
-        sites=draw.choice((2, 7)), slots=draw.choice((1, 2, 3)), max_blocks=draw.choice((0, 1, 8))
+        sites=draw.choice((2, 7)),
+        slots=draw.choice((1, 2, 3)),
+        max_blocks=draw.choice((0, 1, 8)),
+        sharing=sharing,
     )
     decider = RestlessDecider(seed, waits=draw.random() < 0.5, keys=[0])
     hot = 0
@@ -78,6 +95,7 @@ def check_session(seed: int) -> tuple[int, int]:
     ):
         run = LocalRun(root, STREAMS, queries, settings=settings, decider=decider)
         sinks = run.sinks
+        assert (len(run.loop.catalog.layout.queries) < len(queries)) == (sharing != "off")
         for number, batch in enumerate(batches):
             if number == 3:
                 run.close()
@@ -100,6 +118,11 @@ def check_session(seed: int) -> tuple[int, int]:
 def test_groups_that_become_hot_and_cool_change_no_result() -> None:
     found = [check_session(seed) for seed in range(3)]
     assert all(results > 100 and hot > 20 for results, hot in found), found
+
+
+def test_members_of_a_group_of_queries_whose_groups_and_keys_are_hot_get_what_the_oracle_gives() -> None:
+    found = [check_session(seed, MEMBERS, sharing="auto") for seed in range(20, 22)]
+    assert all(results > 100 and hot > 5 for results, hot in found), found
 
 
 @pytest.mark.slow

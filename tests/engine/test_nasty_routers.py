@@ -28,7 +28,8 @@ from tests.support.oracle_check import check_rows
 NAMES = "abcdef"
 COLUMNS = (Column("id", "bigint"), Column("k", "bigint"), Column("v", "double"), Column("ts", "timestamp"))
 STREAMS = tuple(Stream(name, COLUMNS, "ts") for name in NAMES)
-SAME = {"hash": "{0}.k = {1}.k", "split": "{0}.k = {1}.k", "aligned": "abs({0}.v - {1}.v) <= 0.25"}
+NEAR = "abs({0}.v - {1}.v) <= 0.25"
+SAME = {"hash": "{0}.k = {1}.k", "split": "{0}.k = {1}.k", "aligned": NEAR, "coordinated": NEAR}
 """By router, a condition that holds for rows of equal keys."""
 
 
@@ -55,7 +56,7 @@ def text_of(router: str, references: int, *, beside: str = "") -> str:
     names = NAMES[:references]
     columns = ", ".join(f"{name}.id AS {name}" for name in names)
     refs = ", ".join(f"{name} [RANGE 2 SECONDS]" for name in names)
-    # Under aligned routing every second edge is an equality.
+    # Where no key spreads a join, every second edge is an equality.
     kinds = [SAME["hash" if i % 2 else router] for i in range(references - 1)]
     same = " AND ".join(kind.format(x, y) for kind, (x, y) in zip(kinds, pairwise(names), strict=True))
     return f"SELECT {columns} FROM {refs} WHERE {same}{beside}"
@@ -69,7 +70,8 @@ def results_of(
     used = [s for s in STREAMS if s.name in {ref.stream for ref in query.refs}]
     decider = AlwaysHot() if router == "split" else None
     with scratch() as root:
-        settings = Settings(sites=sites, slots=2, quota_pairs=1 << 40)
+        routing = router if router in ("aligned", "coordinated") else "auto"
+        settings = Settings(sites=sites, slots=2, quota_pairs=1 << 40, routing=routing)
         run = LocalRun(root, used, [query], settings=settings, decider=decider)
         for batch in batches:
             run.batch(batch)
@@ -123,3 +125,40 @@ def test_nine_rows_in_ten_on_one_key_and_fan_out(router: str) -> None:
     found = results_of(router, text_of(router, 2), batches, sites=7)
     pairs = found.column("a").to_numpy() * 10_000 + found.column("b").to_numpy()
     assert len(np.unique(pairs)) == len(pairs) > 60_000
+
+
+GROUPS = {
+    "rows": "SELECT k, COUNT(*) AS n, SUM(id) AS s, MAX(v) AS most FROM a [RANGE 2 SECONDS] GROUP BY k",
+    "windows": "SELECT k, window.end AS until, COUNT(*) AS n, SUM(id) AS s FROM a "
+    "GROUP BY k, window(ts, '1 second')",
+    "joined": "SELECT a.k AS k, COUNT(*) AS n, MAX(b.id) AS most FROM a [RANGE 2 SECONDS], "
+    "b [RANGE 1 SECOND], c [RANGE 1 SECOND] WHERE a.k = b.k AND b.k = c.k AND (a.id < b.id OR b.v > c.v) "
+    "GROUP BY a.k",
+}
+
+
+@pytest.mark.parametrize("sites", [2, 7])
+@pytest.mark.parametrize("name", list(GROUPS))
+def test_hot_groups_of_one_time_and_of_nine_rows_in_ten_give_what_the_oracle_gives(
+    name: str, sites: int
+) -> None:
+    draw = np.random.default_rng(6)
+    size = 12 if name == "joined" else 250
+    query = bind_query("q", GROUPS[name], {s.name: s for s in STREAMS})
+    used = [s for s in STREAMS if s.name in {ref.stream for ref in query.refs}]
+    batches = []
+    for number in range(4):
+        keys = np.where(draw.random(size) < (1.0 if number < 2 else 0.9), 7, draw.integers(8, 20, size))
+        times = 1_000_000 * number + (0 if number < 2 else np.sort(draw.integers(0, 1_000_000, size)))
+        batches.append({s.name: rows(keys, np.full(size, 0) + times, first=size * number) for s in used})
+    with scratch() as root:
+        run = LocalRun(root, used, [query], settings=Settings(sites=sites, slots=2), decider=AlwaysHot())
+        for batch in batches:
+            run.batch(batch)
+        hot = run.loop._state.hot.keys
+        run.end_of_input()
+        found = run.results("q")
+        run.close()
+    assert hot
+    tables = {s.name: pa.concat_tables(batch[s.name] for batch in batches) for s in used}
+    check_rows(found, expected_rows(query, STREAMS, tables), what=f"{name}, {sites} sites")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from anabranch.state import PosixStorage, newest
 from tests.support.crash_driver import STEPS
 from tests.support.killed_run import killed_run, random_kills
 
@@ -57,6 +58,33 @@ def test_shuffle_files_lost_in_mid_job_are_made_again_and_no_row_is_lost_or_doub
     assert lost
     assert "lost_0_files" not in lost
     assert run.assert_exact() > 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("router", ["aligned", "coordinated", "hot keys"])
+def test_shuffle_files_lost_in_mid_job_under(
+    router: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if router == "hot keys":
+        monkeypatch.setenv("ANABRANCH_RESTLESS", "5")
+        monkeypatch.setenv("ANABRANCH_HOT", "30")
+    run = killed_run(tmp_path, batches=5, routing="auto" if router == "hot keys" else router)
+    for batch in (1, 3, 4):
+        run.plant("shuffle", batch, 0)
+    run.plant("hop_shuffle", 2, 0)
+    driver = run.start(master="local[1,4]")
+    assert driver.wait() == 0, driver.output()[-3000:]
+    assert not run.planted()
+    lost = [p.name for p in (run.checkpoint / "faults").glob("lost_*")]
+    assert lost
+    assert "lost_0_files" not in lost
+    assert run.assert_exact() > 300
+    manifest = newest(PosixStorage(run.checkpoint))
+    assert manifest is not None
+    if router == "hot keys":
+        assert manifest.controller["hot"]["keys"]
+    else:
+        assert ("coordinated" in manifest.controller["routing"]["near"]) == (router == "coordinated")
 
 
 @pytest.mark.slow

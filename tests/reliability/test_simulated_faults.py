@@ -32,6 +32,7 @@ from tests.support.crash_scenario import (
     COPYING,
     DIFFUSED,
     GROUPED,
+    HOT,
     ISOLATED,
     PLAIN,
     RESTLESS,
@@ -59,6 +60,7 @@ OTHERS = {
     "windows": WINDOWED,
     "rows between stations": CHAINED,
     "segments and paths": DIFFUSED,
+    "hot keys and hot groups": HOT,
     "what is being copied": COPYING,
     "what has been copied": ISOLATED,
 }
@@ -93,6 +95,15 @@ def test_a_crash_loses_and_doubles_nothing_either_of(root: Path, scenario: Scena
     seeds = range(FIRST_SEED, FIRST_SEED + SEEDS // 70)
     crashes = sum(crashed(root, seed, scenario) for seed in seeds)
     assert crashes > len(seeds) * 0.8
+
+
+def test_keys_and_groups_are_hot_in_the_runs_that_are_meant_to_have_them(root: Path) -> None:
+    world = World(root, batches=HOT.batches, scenario=HOT, seed=HOT.adaptations[0])
+    world.session(batches=HOT.batches)
+    last = newest(world.storage)
+    assert last is not None
+    states = {state for _, its, *_ in last.controller["hot"]["keys"] for state in its}
+    assert len(states) > 3, states
 
 
 @pytest.mark.slow

@@ -7,8 +7,9 @@
 fail once: `kill-<batch>-<slot>` kills its Python worker after its work and before its report, `executor-…`
 the JVM above it, `fail-…` raises there, `shuffle-…` deletes all shuffle files, `hold-…` lets it wait at its
 beginning for a file `go`; with `hop_` before it, the same but waiting happens in the next hop of a step.
-`ANABRANCH_RESTLESS=seed` moves partitions and changes plans at every boundary (see `restless`). Product
-code knows nothing of this: functions are replaced here.
+`ANABRANCH_RESTLESS=seed` moves partitions and changes plans at every boundary (see `restless`), and
+`ANABRANCH_HOT=n` lets the keys below n, and groups, become hot and cool there, too. Product code knows nothing
+of this: functions are replaced here.
 """
 
 from __future__ import annotations
@@ -176,7 +177,9 @@ def main(arguments: list[str]) -> None:
     started = Session(spark, checkpoint)
     started.load(parse_flow(Path(flow).read_text(), path=flow))
     seed = os.environ.get("ANABRANCH_RESTLESS")
-    started.decider = None if seed is None else RestlessDecider(int(seed), rescales=False)
+    hot = int(os.environ.get("ANABRANCH_HOT", "0"))
+    keys = [row[0] for row in spark.sql(f"SELECT xxhash64(id) FROM range({hot})").collect()]
+    started.decider = None if seed is None else RestlessDecider(int(seed), rescales=False, keys=keys)
     run = started.start(availableNow=True)
     run.awaitTermination()
     print(f"done after {len(run.recentProgress)} batches", flush=True)

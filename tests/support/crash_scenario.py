@@ -23,16 +23,18 @@ from pathlib import Path
 from unittest.mock import patch
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pads
 
 from anabranch.adapt.boundary.decider import Decider
 from anabranch.engine.local_driver import LocalRun, rows_by_slot, run_hops
-from anabranch.engine.local_ingest import wire_rows
+from anabranch.engine.local_ingest import mix_longs, wire_rows
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.engine.step import batch_loop
+from anabranch.engine.task.arrival import heavy_keys
 from anabranch.engine.task.arrival.parcel import Parcel
 from anabranch.engine.task.arrival.routing import routed
 from anabranch.engine.task.blocks import draining_rows, open_blocks
@@ -100,6 +102,8 @@ class Scenario:
     partition_by: tuple[str, ...] = ()
     diffused: bool = False
     """Whether routers change at random, too."""
+    hot: bool = False
+    """Whether keys and groups become hot and cool at random."""
 
 
 PLAIN = Scenario()
@@ -120,6 +124,8 @@ CHAINED = Scenario(("chain", "pairs", "chain_groups"), RESTLESS_BATCHES, tuple(r
 """Without a key that all streams share: rows travel between two hops of a step, at which it may die, too."""
 DIFFUSED = Scenario(("near_trio", "near_groups"), RESTLESS_BATCHES, tuple(range(6)), diffused=True)
 """Without an equality: rows go by segments or along paths, and change from one to the other."""
+HOT = Scenario(("sums", "windows", "groups", "pairs"), RESTLESS_BATCHES, tuple(range(6)), hot=True)
+"""Keys of a join and groups that become hot, are worked on at several sites, and cool."""
 
 _TRIO = "FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], a [RANGE 1 SECOND] AS c WHERE a.k = b.k AND b.k = c.k"
 _CHAIN = (
@@ -138,6 +144,7 @@ TEXTS = {
     "pairs": "SELECT a.id AS a, b.id AS b FROM a [RANGE 3 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k",
     "ones": "SELECT id, k FROM a WHERE k = 1",
     "counts": "SELECT k, count(*) AS n FROM b [RANGE 2 SECONDS] GROUP BY k",
+    "sums": "SELECT k, count(*) AS n, max(id) AS hi FROM b [RANGE 2 SECONDS] GROUP BY k",
     "trios": f"SELECT a.id AS a, b.id AS b, c.id AS c {_TRIO}",
     "groups": "SELECT a.k, count(*) AS n, sum(a.id + b.id) AS s, max(b.id) AS hi "
     "FROM a [RANGE 3 SECONDS], b [RANGE 2 SECONDS] WHERE a.k = b.k GROUP BY a.k",
@@ -299,7 +306,7 @@ def _rows_by_slot(
     task: SlotTask, run: LocalRun, tables: Mapping[str, pa.Table]
 ) -> tuple[list[pa.RecordBatch], ...]:
     slot_map = task.slot_map()
-    key = (task.batch if tables else None, slot_map, tuple(run.sinks), repr((task.aligned, task.coordinated)))
+    key = (task.batch if tables else None, slot_map, tuple(run.sinks), repr((task.aligned, task.coordinated, task.hot)))
     if key not in _wire:
         rows = wire_rows(run.loop.layout, run.loop.wire, run.streams, tables)
         _wire[key] = tuple(rows_by_slot(task, routed(rows, task.routers())))
@@ -342,12 +349,14 @@ class World:
             Whether the process dies after a batch returned and before Spark noted it.
         """
         # Whoever follows a dead process has waited until its lease was over.
-        with patch.object(lease, "LEASE_S", 0.0):
+        least = 1 if self.scenario.hot else heavy_keys.LEAST_ROWS
+        with patch.object(lease, "LEASE_S", 0.0), patch.object(heavy_keys, "LEAST_ROWS", least):
             self._live(batches, forget)
 
     def _live(self, batches: int | None, forget: Callable[[], bool]) -> None:
         forget_processes_memory()
-        decider: Decider | None = None if self.seed is None else RestlessDecider(self.seed)
+        keys = mix_longs(np.arange(3)).tolist() if self.scenario.hot else ()
+        decider: Decider | None = None if self.seed is None else RestlessDecider(self.seed, keys=keys)
         if self.seed is not None and self.scenario.diffused:
             decider = RestlessRouting(self.seed, decider)
         run = CrashRun(self.root, self.tricks, self.scenario, self.kind, decider)

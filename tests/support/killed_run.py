@@ -146,7 +146,9 @@ class Driver:
         self.process.wait()
 
 
-def killed_run(root: Path, *, batches: int = 12, rows: int = 60, seed: int = 0) -> KilledRun:
+def killed_run(
+    root: Path, *, batches: int = 12, rows: int = 60, seed: int = 0, routing: str = "coordinated"
+) -> KilledRun:
     """Two streams with disorder; joins by key, stations and paths, groups, a filter, an aggregate."""
     disorder_us = 300_000
     work = uniform_streams(
@@ -162,7 +164,7 @@ def killed_run(root: Path, *, batches: int = 12, rows: int = 60, seed: int = 0) 
     SET slots = 2;
     SET max_blocks = 2;
     SET end_of_input = true;
-    SET routing = 'coordinated';
+    SET routing = '{routing}';
     {streams}
     CREATE QUERY pairs INTO parquet '{root / "pairs"}' AS
       SELECT a.id AS a, b.id AS b, a.v + b.v AS v
