@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from anabranch.adapt.routing.load_value import Usage, Weights, load_values
-from anabranch.adapt.routing.overhead import StreamRate, best_master, copies_per_second, copies_in_turns
+from anabranch.adapt.routing.overhead import StreamRate, best_master, copies_in_turns, copies_per_second
 from anabranch.adapt.routing.turns import busiest, lanes, turns
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.exchange.partition_set import NOTHING, PartitionSet

@@ -49,7 +49,7 @@ def test_any_segments_and_masters_give_what_the_oracle_gives(first: int) -> None
     assert sum(check_session(seed, restless_too=False) for seed in range(first, first + 4)) > 100
 
 
-@pytest.mark.parametrize("first", range(100, 108, 4))
+@pytest.mark.parametrize("first", range(100, 104, 4))
 def test_moves_waits_and_rescales_change_nothing_under_aligned_routing(first: int) -> None:
     assert sum(check_session(seed, restless_too=True) for seed in range(first, first + 4)) > 100
 

@@ -73,9 +73,7 @@ MEMBERS = {
 """Queries that are answered by one, and split: by a wider filter that all of them share."""
 
 
-def check_session(
-    seed: int, texts: dict[str, str] = TEXTS, *, sharing: str = "off"
-) -> tuple[int, int]:
+def check_session(seed: int, texts: dict[str, str] = TEXTS, *, sharing: str = "off") -> tuple[int, int]:
     """Let groups become hot and cool at random and compare with the oracle; returns results, hot groups."""
     draw = random.Random(seed)
     queries = queries_of(texts)

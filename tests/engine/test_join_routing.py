@@ -72,7 +72,7 @@ def test_copies_are_as_many_as_equations_2_and_4_say(
     assert measured > 0
     assert sum(join.predicted or 0.0 for join in told) / measured == pytest.approx(1, abs=0.1)
     if routing == "aligned":
-        assert {join.master for join in told} <= {ref for ref in "abc"}
+        assert {join.master for join in told} <= set("abc")
         assert all(join.segment_s for join in told)
     else:
         # Every row is stored at the places of its unit, and joined rows go on beside that.

@@ -37,7 +37,8 @@ TEXT = (
 )
 ORACLE = (
     "SELECT a.id AS a, b.id AS b, a.v[5] AS last FROM a, b WHERE list_distance(a.v, b.v::DOUBLE[]) < 1.5 "
-    "AND greatest(a.ts, b.ts) - a.ts <= INTERVAL 2 SECONDS AND greatest(a.ts, b.ts) - b.ts <= INTERVAL 1 SECOND"
+    "AND greatest(a.ts, b.ts) - a.ts <= INTERVAL 2 SECONDS "
+    "AND greatest(a.ts, b.ts) - b.ts <= INTERVAL 1 SECOND"
 )
 
 
@@ -82,9 +83,7 @@ def test_distances_of_arrays_are_those_of_duckdb_through_moves_and_restarts(
     for number, batch in enumerate(batches):
         if number == 3:
             run.close()
-            run = LocalRun(
-                tmp_path, STREAMS, [query], sinks=run.sinks, settings=settings, decider=decider
-            )
+            run = LocalRun(tmp_path, STREAMS, [query], sinks=run.sinks, settings=settings, decider=decider)
         run.batch(batch)
     run.end_of_input()
     rejected = {name: stream.rejected for name, stream in run.record.progress[-1].streams.items()}

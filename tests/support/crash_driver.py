@@ -8,8 +8,8 @@ fail once: `kill-<batch>-<slot>` kills its Python worker after its work and befo
 the JVM above it, `fail-…` raises there, `shuffle-…` deletes all shuffle files, `hold-…` lets it wait at its
 beginning for a file `go`; with `hop_` before it, the same but waiting happens in the next hop of a step.
 `ANABRANCH_RESTLESS=seed` moves partitions and changes plans at every boundary (see `restless`), and
-`ANABRANCH_HOT=n` lets the keys below n, and groups, become hot and cool there, too. Product code knows nothing
-of this: functions are replaced here.
+`ANABRANCH_HOT=n` lets the keys below n, and groups, become hot and cool there, too. Product code knows
+nothing of this: functions are replaced here.
 """
 
 from __future__ import annotations

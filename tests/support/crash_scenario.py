@@ -124,7 +124,7 @@ CHAINED = Scenario(("chain", "pairs", "chain_groups"), RESTLESS_BATCHES, tuple(r
 """Without a key that all streams share: rows travel between two hops of a step, at which it may die, too."""
 DIFFUSED = Scenario(("near_trio", "near_groups"), RESTLESS_BATCHES, tuple(range(6)), diffused=True)
 """Without an equality: rows go by segments or along paths, and change from one to the other."""
-HOT = Scenario(("sums", "windows", "groups", "pairs"), RESTLESS_BATCHES, tuple(range(6)), hot=True)
+HOT = Scenario(("sums", "windows", "groups", "pairs"), RESTLESS_BATCHES, tuple(range(3)), hot=True)
 """Keys of a join and groups that become hot, are worked on at several sites, and cool."""
 
 _TRIO = "FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], a [RANGE 1 SECOND] AS c WHERE a.k = b.k AND b.k = c.k"
@@ -306,7 +306,12 @@ def _rows_by_slot(
     task: SlotTask, run: LocalRun, tables: Mapping[str, pa.Table]
 ) -> tuple[list[pa.RecordBatch], ...]:
     slot_map = task.slot_map()
-    key = (task.batch if tables else None, slot_map, tuple(run.sinks), repr((task.aligned, task.coordinated, task.hot)))
+    key = (
+        task.batch if tables else None,
+        slot_map,
+        tuple(run.sinks),
+        repr((task.aligned, task.coordinated, task.hot)),
+    )
     if key not in _wire:
         rows = wire_rows(run.loop.layout, run.loop.wire, run.streams, tables)
         _wire[key] = tuple(rows_by_slot(task, routed(rows, task.routers())))

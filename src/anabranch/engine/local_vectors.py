@@ -14,7 +14,7 @@ from anabranch.plan.vectors import vectors_in
 
 
 def taken_apart(rows: pa.Table, stream: Stream) -> tuple[pa.Table, Any]:
-    """Rows with a column for each number of their vectors, and why rows are malformed; "" for those that are not.
+    """Rows with a column for each number of their vectors, and why they are malformed, or "" if they are not.
 
     A NULL instead of an array is NULL in all numbers, and no fault.
     """
@@ -26,7 +26,9 @@ def taken_apart(rows: pa.Table, stream: Stream) -> tuple[pa.Table, Any]:
         lengths = pc.fill_null(pc.list_value_length(arrays), vector.length).to_numpy(zero_copy_only=False)
         numbers = arrays.flatten()
         within = np.zeros(len(arrays), dtype=bool)
-        within[pc.list_parent_indices(arrays).to_numpy()[numbers.is_null().to_numpy(zero_copy_only=False)]] = True
+        within[
+            pc.list_parent_indices(arrays).to_numpy()[numbers.is_null().to_numpy(zero_copy_only=False)]
+        ] = True
         wrong = (lengths != vector.length) | within
         reasons[wrong & (reasons == "")] = vector.malformed
         known = ~wrong & arrays.is_valid().to_numpy(zero_copy_only=False)

@@ -238,6 +238,8 @@ class BatchPaths:
         """The same by hop: a step waits for the busiest place of each of them."""
         self._covers = {s.alias: kind() for s in table.streams}
         """By reference, what is where: earlier units, and those of this batch."""
+        self._ranks = {s.alias: rank for rank, s in enumerate(table.streams)}
+        self._results: dict[tuple[str, tuple[str, ...]], list[float]] = {}
         self._reached: dict[tuple[str, str], int] = {}
         """By origin and probed reference, the earlier units in reach."""
         for stream in table.streams:
@@ -276,7 +278,7 @@ class BatchPaths:
         options = [self._tried(stream, order) for order in stream.orders]
         overhead, order, covers = min(options, key=lambda option: option[0])
         hops = []
-        results = self._table.results_of(alias, order)
+        results = self._results_of(alias, order)
         for number, (probed, places) in enumerate(zip(order, covers, strict=True) if all(covers) else ()):
             needed, work = self._needed(alias, probed), self._unit_load * min(results[number], MOST_PROBES)
             joined = self._covers[probed].joined(needed, places, self._loads_in[number], work)
@@ -290,12 +292,17 @@ class BatchPaths:
 
     def _needed(self, alias: str, probed: str) -> int:
         """Units that a unit covers: earlier ones in reach, and those of its batch with a lower rank."""
-        ranks = [s.alias for s in self._table.streams]
         earlier = self._reached[alias, probed]
-        if ranks.index(probed) > ranks.index(alias):
+        if self._ranks[probed] > self._ranks[alias]:
             return earlier
         known = len(self._table.units.get(probed, ()))
         return earlier | (self._covers[probed].everything() >> known << known)
+
+    def _results_of(self, alias: str, order: tuple[str, ...]) -> list[float]:
+        """Rows before and behind each hop; the same for all units of a reference."""
+        if (alias, order) not in self._results:
+            self._results[alias, order] = self._table.results_of(alias, order)
+        return self._results[alias, order]
 
     def _tried(
         self, stream: Stream, order: tuple[str, ...]
@@ -306,7 +313,7 @@ class BatchPaths:
         for probed, loads in zip(order, self._loads_in, strict=True):
             before = self._covers[probed].cover(self._needed(stream.alias, probed), before, loads)
             covers.append(before)
-        results = self._table.results_of(stream.alias, order)
+        results = self._results_of(stream.alias, order)
         overhead = len(self._stored(covers[0])) - 1.0
         for rows, (here, after) in zip(results[1:], pairwise(covers), strict=False):
             overhead += rows * travelling(here, after)

@@ -5,7 +5,8 @@ Sets are bits of whole numbers: what a cover takes does not grow with the things
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress, cycle
 
 EPSILON = 1e-9
 """So that of places without any load the one that covers most comes first."""
@@ -69,25 +70,69 @@ class Covers:
     def joined(
         self, needed: int, places: Sequence[int], loads: Mapping[int, float], work: float = 1.0
     ) -> dict[int, frozenset[int]]:
-        """One place of a cover for each thing: the least loaded by then of those that have it.
+        """One place of a cover for each thing, so that their loads become as even as they can.
 
         Parameters
         ----------
         work
             What all of them add to the load.
         """
-        chosen = set(places)
-        found: dict[int, list[int]] = {place: [] for place in places}
-        share = work / max(1, needed.bit_count())
-        total = {place: loads.get(place, 0.0) for place in places}
-        while needed:
-            low = needed & -needed
-            needed ^= low
-            thing = low.bit_length() - 1
-            at = min((p for p in self._places[thing] if p in chosen), key=total.__getitem__)
-            total[at] += share
-            found[at].append(self._names[thing])
-        return {place: frozenset(things) for place, things in found.items() if things}
+        parts = _even(tuple(places), needed.bit_count(), loads, work / max(1, needed.bit_count()))
+        here = {place: self._at.get(place, 0) & needed for place in places}
+        mine = dict.fromkeys(places, 0)
+        left = needed
+        # Those that have the least to choose from choose first, each up to its part.
+        for place in sorted(places, key=lambda place: here[place].bit_count()):
+            mine[place] = lowest_bits(left & here[place], parts.get(place, 0))
+            left &= ~mine[place]
+        for place in places:  # parts are not everywhere possible
+            mine[place] |= left & here[place]
+            left &= ~mine[place]
+        return {place: frozenset(self._names_of(things)) for place, things in mine.items() if things}
+
+    def _names_of(self, things: int) -> Iterator[int]:
+        """Of bits; without a step of Python for each."""
+        return compress(self._names, map("1".__eq__, bin(things)[:1:-1]))
+
+
+def lowest_bits(bits: int, number: int) -> int:
+    """The first of some bits.
+
+    >>> bin(lowest_bits(0b101101, 2)), bin(lowest_bits(0b101, 9)), lowest_bits(0b1, 0)
+    ('0b101', '0b101', 0)
+    """
+    if bits.bit_count() <= number:
+        return bits
+    low, high = 0, bits.bit_length()
+    while high - low > 1:
+        middle = (low + high) // 2
+        if (bits & ((1 << middle) - 1)).bit_count() > number:
+            high = middle
+        else:
+            low = middle
+    return bits & ((1 << low) - 1)
+
+
+def _even(places: tuple[int, ...], number: int, loads: Mapping[int, float], share: float) -> dict[int, int]:
+    """How many of some equal things each place gets so that the most loaded has as little as can be.
+
+    >>> _even((1, 2), 3, {1: 0.0, 2: 1.0}, 1.0)
+    {1: 2, 2: 1}
+    """
+    if len(places) == 1 or share <= 0:
+        return {places[0]: number} if places else {}
+    total = sorted((loads.get(place, 0.0), place) for place in places)
+    filled, below = len(total), sum(load for load, _ in total)
+    while filled > 1 and filled * total[filled - 1][0] - below >= number * share:
+        filled -= 1
+        below -= total[filled][0]
+    level = (below + number * share) / filled
+    counts = {place: int((level - load) / share) for load, place in total[:filled]}
+    for place in cycle(list(counts)):
+        if sum(counts.values()) >= number:  # what rounding has left, one by one
+            return counts
+        counts[place] += 1
+    raise AssertionError("there are places")
 
 
 def least_loaded(places: Iterable[int], loads: Mapping[int, float], number: int) -> list[int]:

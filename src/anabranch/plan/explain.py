@@ -75,7 +75,11 @@ def _routing(routed: RoutedQuery, sites: int) -> str:
 def _group_routing(grouping: Grouping | None, sites: int) -> str:
     if grouping is None or not grouping.keys:
         windowed = grouping is not None and grouping.window is not None
-        what = "another key all results of the join in a window" if windowed else "GROUP BY all results of the join"
+        what = (
+            "another key all results of the join in a window"
+            if windowed
+            else "GROUP BY all results of the join"
+        )
         # Windows are condensed where the join finds their rows: little is left for the one site.
         return _one_group(what, sites, spread=not windowed)
     return f"hash of all group keys, partitioned over {sites} sites"

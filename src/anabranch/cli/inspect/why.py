@@ -33,7 +33,9 @@ def show_decisions(checkpoint: Path, *, query: str | None = None, as_json: bool)
     for batch, join in routing_seen(checkpoint):
         if join.query in chosen:
             known = {"at": batch, "kind": "routing", **join.to_json()}
-            typer.echo(json.dumps(known, ensure_ascii=False) if as_json else _routing_line(batch, join) + "\n")
+            typer.echo(
+                json.dumps(known, ensure_ascii=False) if as_json else _routing_line(batch, join) + "\n"
+            )
     # What moves between sites moves for all queries, and names none.
     events = [e for e in decisions(checkpoint, manifest) if e.get("query") in (None, *chosen)]
     if not events and not as_json:

@@ -13,9 +13,9 @@ from anabranch.language.binding.spark_only import refuse_what_only_spark_compute
 from anabranch.language.binding.window_bounds import WINDOW_FUNCTIONS, window_bound, window_value
 from anabranch.language.expressions import aggregates, functions, operators, user_predicates
 from anabranch.language.expressions.expression import (
-    ColumnValue,
     AggregateValue,
     Call,
+    ColumnValue,
     Constant,
     Expression,
 )
@@ -274,9 +274,7 @@ def _element(node: exp.Expr, vector: list[ColumnValue]) -> Expression:
     (number,) = node.expressions
     at = whole_number(number.name) if isinstance(number, exp.Literal) and not number.is_string else None
     if at is None or at >= len(vector):
-        raise Refusal(
-            f"{node.sql('spark')} is no number of this vector", f"write [0] to [{len(vector) - 1}]"
-        )
+        raise Refusal(f"{node.sql('spark')} is no number of this vector", f"write [0] to [{len(vector) - 1}]")
     return vector[at]
 
 

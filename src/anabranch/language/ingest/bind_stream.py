@@ -89,7 +89,13 @@ def _columns(
         try:
             # What a SELECT takes apart may be of any type; what queries use may not.
             vector = None if nested else vector_of(identifier.name, kind)
-            found = spark_ddl(kind).lower() if nested else type_name(kind) if vector is None else vector.array.type
+            found = (
+                spark_ddl(kind).lower()
+                if nested
+                else type_name(kind)
+                if vector is None
+                else vector.array.type
+            )
             columns.append(Column(identifier.name, found))
         except Refusal as refusal:
             raise source.error(identifier, refusal.message, refusal.suggestion) from None
@@ -115,9 +121,7 @@ def _taken_apart(statement: CreateStream, declared: Sequence[Column]) -> tuple[C
     return tuple(found)
 
 
-def _refuse_element_names(
-    statement: CreateStream, columns: Sequence[Column], source: SourceText
-) -> None:
+def _refuse_element_names(statement: CreateStream, columns: Sequence[Column], source: SourceText) -> None:
     """A column must not be called as a number of a vector is."""
     names = [column.name.lower() for column in columns]
     for identifier, _ in statement.columns:

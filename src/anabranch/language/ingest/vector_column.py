@@ -27,7 +27,7 @@ def vector_of(name: str, kind: exp.DataType) -> Vector | None:
     if number not in FLOATING or length is None or not 1 <= length <= MOST_DIMENSIONS:
         raise Refusal(
             f"an array of {kind.sql('spark')} has no place in queries",
-            f"say how many numbers it has: {name} DOUBLE[3], or FLOAT[3], up to {MOST_DIMENSIONS}; or take it "
-            "apart with CREATE STREAM … AS SELECT",
+            f"say how many numbers it has: {name} DOUBLE[3], or FLOAT[3], up to {MOST_DIMENSIONS}; or take "
+            "it apart with CREATE STREAM … AS SELECT",
         )
     return Vector(name, number, length)

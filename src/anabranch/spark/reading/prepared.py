@@ -55,16 +55,16 @@ def prepare(stream: Stream, frame: DataFrame) -> DataFrame:
         return _selected(preparation.select, frame)
 
 
-def _taken_apart(
-    frame: DataFrame, declared: Sequence[Column], vectors: Mapping[str, Vector]
-) -> DataFrame:
+def _taken_apart(frame: DataFrame, declared: Sequence[Column], vectors: Mapping[str, Vector]) -> DataFrame:
     """The rows with a column for each number of their vectors; those with other arrays are malformed."""
     row = f"to_json(struct({', '.join(_quote(c.name) for c in declared)}))"
     cases, parts = [], []
     for vector in vectors.values():
         name = _quote(vector.name)
         wrong = f"size({name}) <> {vector.length} OR exists({name}, number -> number IS NULL)"
-        cases.append(f"WHEN {name} IS NOT NULL AND ({wrong}) THEN concat('{vector.malformed}', chr(10), {row})")
+        cases.append(
+            f"WHEN {name} IS NOT NULL AND ({wrong}) THEN concat('{vector.malformed}', chr(10), {row})"
+        )
         parts += [f"get({name}, {i}) AS {_quote(part.name)}" for i, part in enumerate(vector.elements)]
     letter = f"CASE {' '.join(cases)} END"
     if LETTER in frame.columns:
