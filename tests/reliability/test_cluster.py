@@ -72,8 +72,5 @@ def test_shuffle_files_of_both_workers_are_lost_in_mid_job_under(
         run.plant("shuffle", batch, 0)
     output = cluster.run_driver(DRIVER, str(run.flow_file), str(run.checkpoint), timeout=300)
     assert "batch 2\ndone" in output
-    assert not run.planted()
-    lost = [p.name for p in (run.checkpoint / FAULTS).glob("lost_*")]
-    assert lost
-    assert "lost_0_files" not in lost
+    run.assert_files_lost()
     assert run.assert_exact() > 200

@@ -53,10 +53,7 @@ def test_shuffle_files_lost_in_mid_job_are_made_again_and_no_row_is_lost_or_doub
     # One core: slot 1 fetches its rows after slot 0 has deleted them.
     driver = run.start(master="local[1,4]")
     assert driver.wait() == 0, driver.output()[-3000:]
-    assert not run.planted()
-    lost = [p.name for p in (run.checkpoint / "faults").glob("lost_*")]
-    assert lost
-    assert "lost_0_files" not in lost
+    run.assert_files_lost()
     assert run.assert_exact() > 200
 
 
@@ -74,10 +71,7 @@ def test_shuffle_files_lost_in_mid_job_under(
     run.plant("hop_shuffle", 2, 0)
     driver = run.start(master="local[1,4]")
     assert driver.wait() == 0, driver.output()[-3000:]
-    assert not run.planted()
-    lost = [p.name for p in (run.checkpoint / "faults").glob("lost_*")]
-    assert lost
-    assert "lost_0_files" not in lost
+    run.assert_files_lost()
     assert run.assert_exact() > 300
     manifest = newest(PosixStorage(run.checkpoint))
     assert manifest is not None

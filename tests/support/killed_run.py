@@ -86,6 +86,13 @@ class KilledRun:
         """Failures that have not happened yet."""
         return sorted(p.name for p in (self.checkpoint / FAULTS).glob("*-*-*"))
 
+    def assert_files_lost(self) -> None:
+        """Every failure that was planted has happened, and shuffle files were there to be lost."""
+        assert not self.planted()
+        lost = [p.name for p in (self.checkpoint / FAULTS).glob("lost_*")]
+        assert lost
+        assert "lost_0_files" not in lost
+
     def assert_exact(self) -> int:
         """Compare every sink with DuckDB; return the number of result rows."""
         rows = 0
