@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,15 @@ import pytest
 from anabranch.adapt.eddy.account import Account
 from anabranch.adapt.eddy.choice import StationChoice
 from anabranch.adapt.eddy.eddy_state import EddyState
-from anabranch.adapt.eddy.lottery import LOOK_EVERY, REGRET, DecidedBy, Station, draw, path_costs
+from anabranch.adapt.eddy.lottery import (
+    LOOK_EVERY,
+    LOOK_SELDOM,
+    REGRET,
+    DecidedBy,
+    Station,
+    draw,
+    path_costs,
+)
 from anabranch.adapt.eddy.pressure import Pressure
 from anabranch.adapt.events import EventKind
 from anabranch.adapt.measures.site_report import SiteReport, StationReport
@@ -157,3 +166,24 @@ def test_a_step_without_new_rows_changes_nothing() -> None:
 def test_pressure_within_the_noise_is_none() -> None:
     reports = [SiteReport(s, busy_s=0.01 * (1 + 0.3 * (s == 1)), rows=1000) for s in range(3)]
     assert Pressure().after(reports, 3).by_site().tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_fixed_order_sends_all_rows_one_way_and_looks_about_seldom() -> None:
+    state = EddyState()
+    for batch in range(3):
+        state = after(state, batch, 0.1, 5.0, rows=(50_000, 50_000))
+    for batch in (LOOK_EVERY, LOOK_SELDOM):
+        decided = state.decided(batch, [CHOICE], MAP, fixed=frozenset({"q"}))
+        ways = decided.router.ways_of(CHOICE.states)
+        assert decided.told[0]["decidedBy"] == "fixed order"
+        assert [len(ranks) for ranks in ways.ranks] == [1, 1]
+        assert ways.ranks[0] > ways.ranks[1]
+        assert (sum(ways.drawn) > 0) == (batch == LOOK_SELDOM)
+
+
+def test_a_choice_that_queries_share_is_fixed_when_all_of_them_are() -> None:
+    state = after(EddyState(), 0, 0.1, 5.0, rows=(50_000, 50_000))
+    shared = replace(CHOICE, others=("p",))
+    for fixed, by in (({"q"}, "lottery"), ({"q", "p"}, "fixed order")):
+        assert state.decided(1, [shared], MAP, fixed=frozenset(fixed)).told[0]["decidedBy"] == by
+    assert state.order_costs([shared], MAP).keys() == {"q", "p"}

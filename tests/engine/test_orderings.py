@@ -26,6 +26,7 @@ from anabranch.testing.stream_model import accepted_rows, expected_rows, scratch
 from tests.engine.stations import STREAMS, any_way, names_of, random_batches, random_tree
 from tests.support.oracle_check import check_rows
 from tests.support.restless import RestlessDecider
+from tests.support.small_budgets import budgets_in_bytes
 
 FROM = "FROM a [RANGE 2 SECONDS], b [RANGE 4 SECONDS], c [RANGE 3 SECONDS]"
 TEXTS = {
@@ -123,6 +124,31 @@ def test_what_the_decider_wants_happens_and_is_told_and_a_restart_goes_on_with_i
         "query grouped runs as a join tree from the next step on",
         "query grouped runs at stations on all sites, each row in its own order from the next step on",
     ]
+
+
+def test_a_change_that_has_to_wait_is_told_once_with_the_reason_and_comes_when_it_can() -> None:
+    query = bind_query("grouped", TEXTS["grouped"], names_of(STREAMS))
+    batches = random_batches(random.Random(6), 8, most=40)
+    settings = Settings(sites=2, slots=2, memory_budget_mb=3_000, rebalance="off")
+    events = []
+    with scratch() as root, budgets_in_bytes():
+        run = LocalRun(root, STREAMS, [query], settings=settings)
+        for number, batch in enumerate(batches):
+            if number == 4:
+                run.loop.change(ordering="plan")
+            if number == 6:
+                run.loop.change(memory_budget_mb=0)
+                events += [event for step in run.drain() for event in step.events]
+            events += run.batch(batch).events
+        run.end_of_input()
+        found = run.results("grouped")
+        run.close()
+    told = [e for e in events if "why" in e.data or e.data.get("way") == "one site"]
+    assert [e.kind for e in told] == [EventKind.ORDER_POSTPONED, EventKind.ORDER_CHANGED]
+    assert told[0].data["why"] == "rows of it wait for a later step"
+    models = accepted_rows(STREAMS, batches)
+    tables = {name: model.rows_for(query) for name, model in models.items()}
+    check_rows(found, expected_rows(query, STREAMS, tables), what=query.text)
 
 
 def test_states_that_are_not_taken_over_are_missed() -> None:

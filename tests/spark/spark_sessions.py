@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,41 @@ def run_to_the_end(
     **settings: Any,
 ) -> ab.Run:
     """Run everything that lies in the files and is not yet in the checkpoint."""
-    session = ab.Session(spark, root / "checkpoint", **settings)
+    session = _session(spark, root, streams, queries, sinks, settings)
     session.decider = decider
+    run = session.start(availableNow=True)
+    run.awaitTermination()
+    return run
+
+
+@contextmanager
+def session_over_files(
+    spark: SparkSession,
+    root: Path,
+    streams: Sequence[Stream],
+    queries: Mapping[str, str],
+    sinks: Mapping[str, MemorySink],
+    **settings: Any,
+) -> Iterator[ab.Run]:
+    """A run that takes up files as they come."""
+    for stream in streams:
+        (root / stream.name).mkdir(parents=True, exist_ok=True)
+    run = _session(spark, root, streams, queries, sinks, settings).start()
+    try:
+        yield run
+    finally:
+        run.stop()
+
+
+def _session(
+    spark: SparkSession,
+    root: Path,
+    streams: Sequence[Stream],
+    queries: Mapping[str, str],
+    sinks: Mapping[str, MemorySink],
+    settings: Mapping[str, Any],
+) -> ab.Session:
+    session = ab.Session(spark, root / "checkpoint", **settings)
     for stream in streams:
         schema = ", ".join(f"`{c.name}` {c.type}" for c in stream.columns)
         reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
@@ -51,9 +85,7 @@ def run_to_the_end(
         session.stream(stream.name, frame, time=stream.time, lateness=f"{stream.lateness_us} microseconds")
     for name, text in queries.items():
         session.query(name, text, sinks[name])
-    run = session.start(availableNow=True)
-    run.awaitTermination()
-    return run
+    return session
 
 
 def _typed(rows: pa.Table, stream: Stream) -> pa.Table:

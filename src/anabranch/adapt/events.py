@@ -28,6 +28,7 @@ class EventKind(StrEnum):
     SKEW_LASTS = "skew_lasts"
     PLAN_CHANGED = "plan_changed"
     ORDER_CHANGED = "order_changed"
+    ORDER_POSTPONED = "order_postponed"
     PLAN_POSTPONED = "plan_postponed"
     PLAN_ABANDONED = "plan_abandoned"
     TRACK_BEGAN = "track_began"

@@ -123,7 +123,7 @@ class EddyProgress:
     drawn
         By station, part of the rows that it gets by lottery, so that it stays known.
     decided_by
-        `lottery`, `back-pressure` or `nothing is known`.
+        `lottery`, `back-pressure`, `fixed order` or `nothing is known`.
     """
 
     query: str
@@ -162,6 +162,41 @@ class EddyProgress:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class OrderingProgress:
+    """How a join runs that can run on one site and at stations, and what each way would take.
+
+    Attributes
+    ----------
+    runs, cheapest
+        `one site`, `fixed order` or `eddy`.
+    for_steps
+        For how many steps in a row another way has been cheaper.
+    costs_ms
+        By way of which enough is known.
+    """
+
+    query: str
+    runs: str
+    cheapest: str
+    for_steps: int
+    costs_ms: Mapping[str, float]
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> OrderingProgress:
+        """From what a decision tells."""
+        return cls(told["query"], told["runs"], told["cheapest"], told["forSteps"], told["costsMs"])
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "query": self.query,
+            "runs": self.runs,
+            "cheapest": self.cheapest,
+            "forSteps": self.for_steps,
+            "costsMs": dict(self.costs_ms),
+        }
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Progress(Mapping[str, Any]):
     """A committed step of a run: a micro-batch (`step` 0), or a further step of it without new rows.
@@ -184,6 +219,8 @@ class Progress(Mapping[str, Any]):
         Where rows choose among stations.
     routing
         Joins whose rows were spread: routers, copies, what was predicted.
+    orderings
+        How joins run that can run on one site and at stations.
     replayed
         It was committed before a restart; only its results were published again.
 
@@ -210,6 +247,7 @@ class Progress(Mapping[str, Any]):
     replayed: bool = False
     eddies: tuple[EddyProgress, ...] = ()
     routing: tuple[JoinRouting, ...] = ()
+    orderings: tuple[OrderingProgress, ...] = ()
 
     @property
     def total_ms(self) -> float:
@@ -233,6 +271,7 @@ class Progress(Mapping[str, Any]):
             "replayed": self.replayed,
             "eddies": [eddy.to_json() for eddy in self.eddies],
             "routing": [join.to_json() for join in self.routing],
+            "orderings": [ordering.to_json() for ordering in self.orderings],
         }
 
     def __getitem__(self, key: str) -> Any:

@@ -66,7 +66,8 @@ class Settings:
     batch has; 0 is none."""
     ordering: str = "auto"
     """How joins run without a key that all their streams share: `plan`, a join tree on one site; `eddy`,
-    stations on all sites, where rows find their own way; `auto`, stations where there are several sites."""
+    stations on all sites, where rows find their own way; `auto`, stations where there are several sites, by
+    what each way takes."""
     routing: str = "auto"
     """How joins run that no key spreads over the sites: `hash`, all rows to one site; `aligned`, by segments
     of time over all sites; `coordinated`, along paths, joined rows travelling between sites; `auto`, by

@@ -70,6 +70,8 @@ class RunDriver:
         self._launch: Callable[[], StreamingQuery] | None = None
         self._launched: Layout | None = None
         """What Spark's query makes its rows for."""
+        self._stale_since: float | None = None
+        """When a step was committed after which Spark's query reads for other queries or layouts."""
         self._restart = threading.Event()
         """Set while Spark's query is being replaced by another one."""
 
@@ -254,16 +256,20 @@ class RunDriver:
         """
         assert self._launch is not None
         self._restart.set()
-        began = time.monotonic()
+        stopped = time.monotonic()
         with self._turn:
             if self.is_stopping:
                 return
             self._launched = self.loop.layout
             self._query = self._launch()
-            waited_s = time.monotonic() - began
+            started = time.monotonic()
+            since, self._stale_since = self._stale_since or stopped, None
             batch = self.loop.manifest.batch if self.loop.manifest else -1
-            message = f"Spark's query was started anew to read for new queries: all waited {waited_s:.1f} s"
-            data = {"seconds": round(waited_s, 3)}
+            message = (
+                "Spark's query was started anew to read for other queries or layouts: "
+                f"all waited {started - since:.1f} s"
+            )
+            data = {"seconds": round(started - since, 3), "stopping": round(stopped - since, 3)}
             self.record.note([Event(batch, EventKind.INGEST_RESTARTED, message, data)])
         self._restart.clear()
 
@@ -295,6 +301,7 @@ class RunDriver:
         with self._as_teller():
             self.record.committed(summary, self.loop.failures, lags=lags)
         if self.is_stale and not self._restart.is_set():
+            self._stale_since = self._stale_since or time.monotonic()
             threading.Thread(target=self._end_stale_query, name="anabranch-restart", daemon=True).start()
 
     @contextmanager

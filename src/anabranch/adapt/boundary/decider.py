@@ -15,6 +15,7 @@ from anabranch.adapt.balance.controller import Controller
 from anabranch.adapt.boundary.boundary_state import BoundaryState
 from anabranch.adapt.boundary.decisions import Choice, Decisions
 from anabranch.adapt.boundary.enact import enact, start_with
+from anabranch.adapt.boundary.layouts import choose_layouts
 from anabranch.adapt.boundary.load import load_of
 from anabranch.adapt.boundary.observed import Observed
 from anabranch.adapt.boundary.plan_choice import choose_plans, choose_strategy
@@ -53,7 +54,9 @@ class AdaptiveDecider:
             sizes=observed.state_bytes,
             budget=observed.settings.memory_budget,
         )
-        eddy = state.eddy.decided(observed.batch, observed.choices, started.partition_map)
+        eddy = state.eddy.decided(
+            observed.batch, observed.choices, started.partition_map, fixed=state.layouts.fixed
+        )
         routing = start_routing(state.routing, observed, started.partition_map)
         decisions = replace(started, admission=memory.admission(), router=eddy.router, eddies=eddy.told)
         return replace(state, memory=memory, routing=routing), decisions
@@ -76,19 +79,12 @@ def choose(state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Cho
     plans, migrations, reasons = choose_plans(
         state.plans.with_abandoned(observed.batch, observed.sites), observed
     )
-    eddy = state.eddy.after(observed.choices, observed.sites, before).decided(
-        observed.batch, observed.choices, after
-    )
+    eddies = state.eddy.after(observed.choices, observed.sites, before)
+    layouts, orderings, reordered = choose_layouts(state.layouts, eddies, observed)
+    eddy = eddies.decided(observed.batch, observed.choices, after, fixed=layouts.fixed)
     routing, routed = choose_routing(state.routing, observed, after)
     hot, cooled, spread = choose_hot_keys(state.hot, observed, after)
-    layouts, orderings = state.layouts.after(
-        observed.either_way,
-        observed.sites,
-        sites=before.sites,
-        slots=observed.slots,
-        overhead_s=observed.overhead_s,
-    )
-    events = (*moves, *held, *reasons, *eddy.events, *routed, *spread)
+    events = (*moves, *held, *reasons, *reordered, *eddy.events, *routed, *spread)
     choice = Choice(
         after,
         strategy,
@@ -100,6 +96,7 @@ def choose(state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Cho
         spread=join_routing(state.routing, state.hot, observed),
         cooled=cooled,
         orderings=orderings,
+        weighed=tuple(weighed.to_json() for weighed in layouts.weighed.values()),
     )
     state = replace(
         state,

@@ -40,6 +40,8 @@ class Choice:
     """By query, partitions with keys that are not spread any more."""
     orderings: Mapping[str, bool] = field(default_factory=dict)
     """By query that may run either way, whether it is to run at stations."""
+    weighed: tuple[Mapping[str, Any], ...] = ()
+    """By such a query, what each way would take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +65,5 @@ class Decisions:
     """What is told of joins whose rows were spread: routers, copies, what was predicted."""
     orderings: Mapping[str, bool] = field(default_factory=dict)
     """By query that may run either way, whether it is to run at stations."""
+    weighed: tuple[Mapping[str, Any], ...] = ()
+    """By such a query, what each way would take."""

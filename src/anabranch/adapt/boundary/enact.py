@@ -46,6 +46,7 @@ def enact(choice: Choice, observed: Observed) -> Decisions:
         eddies=choice.eddies,
         spread=choice.spread,
         orderings=choice.orderings,
+        weighed=choice.weighed,
     )
 
 

@@ -40,6 +40,8 @@ class BoundarySettings:
     """How joins run that no key spreads: `auto`, `aligned` or `coordinated` over all sites, `hash` at one."""
     hot_keys: str = "auto"
     """Whether keys with much of a join's work are spread: `auto` or `off`."""
+    ordering: str = "auto"
+    """How joins run without a key that all their streams share: `auto`, `plan` or `eddy`."""
 
 
 class TrackRules(Protocol):

@@ -21,12 +21,20 @@ class StationChoice:
         What keeps the rows at each of the stations.
     stations
         Their names, such as `a–b`.
+    others
+        The other queries that share it.
     """
 
     query: str
     aliases: tuple[str, ...]
     states: States
     stations: tuple[str, ...]
+    others: tuple[str, ...] = ()
+
+    @property
+    def queries(self) -> frozenset[str]:
+        """All that share it."""
+        return frozenset((self.query, *self.others))
 
     @property
     def is_first(self) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from anabranch.adapt.eddy.account import Account
 from anabranch.adapt.eddy.choice import StationChoice
-from anabranch.adapt.eddy.lottery import Draw, Station, draw
+from anabranch.adapt.eddy.lottery import LOOK_EVERY, LOOK_SELDOM, DecidedBy, Draw, Station, draw
+from anabranch.adapt.eddy.order_costs import OrderCosts
 from anabranch.adapt.eddy.pressure import Pressure
 from anabranch.adapt.events import Event, EventKind
 from anabranch.adapt.measures.site_report import SiteReport, StationReport
@@ -57,15 +58,51 @@ class EddyState:
                 accounts[state] = account.after(seen[state]) if came and state in seen else account
         return EddyState(accounts, self.pressure.after(sites, partition_map.sites), self.favourites)
 
-    def decided(self, batch: int, choices: Sequence[StationChoice], at: PartitionMap) -> EddyDecision:
-        """How rows choose in the next step."""
+    def order_costs(self, choices: Sequence[StationChoice], at: PartitionMap) -> dict[str, OrderCosts]:
+        """By query of whose stations enough is known: what orders cost."""
+        by_query: dict[str, list[StationChoice]] = {}
+        for choice in choices:
+            for query in choice.queries:
+                by_query.setdefault(query, []).append(choice)
+        found = {}
+        for query, mine in by_query.items():
+            accounts = [self.accounts.get(state) for choice in mine for state in choice.states]
+            if all(account is not None and account.is_known for account in accounts):
+                weighed = [(self._rows(c), [s for s in self._stations(c, at) if s is not None]) for c in mine]
+                surprised = any(account is not None and account.surprised for account in accounts)
+                found[query] = OrderCosts.of(weighed, surprised=surprised)
+        return found
+
+    def _rows(self, choice: StationChoice) -> float:
+        """Rows that choose in a batch."""
+        return sum(self.accounts[state].rows for state in choice.states if state in self.accounts)
+
+    def decided(
+        self,
+        batch: int,
+        choices: Sequence[StationChoice],
+        at: PartitionMap,
+        *,
+        fixed: frozenset[str] = frozenset(),
+    ) -> EddyDecision:
+        """How rows choose in the next step.
+
+        Parameters
+        ----------
+        fixed
+            Queries whose rows all take the same order.
+        """
         ways, told, favourites, events = {}, [], {}, []
         for choice in choices:
             stations = self._stations(choice, at)
             outcome = draw(stations)
+            is_fixed = choice.queries <= fixed and outcome.by is not DecidedBy.NOTHING
             known = [self.accounts[s] for s in choice.states if s in self.accounts]
             if not any(account.surprised for account in known):
-                outcome = outcome.in_turn(batch, rows=sum(account.rows for account in known))
+                every = LOOK_SELDOM if is_fixed else LOOK_EVERY
+                outcome = outcome.in_turn(batch, rows=self._rows(choice), every=every)
+            if is_fixed:
+                outcome = replace(outcome, by=DecidedBy.FIXED)
             ways[choice.states] = _ways(outcome, stations)
             told.append(self._told(choice, outcome, stations))
             favourite, key = told[-1]["favourite"], " ".join((choice.query, *choice.aliases))
@@ -94,7 +131,7 @@ class EddyState:
         self, choice: StationChoice, outcome: Draw, stations: Sequence[Station | None]
     ) -> dict[str, Any]:
         rows = [self.accounts[s].rows if s in self.accounts else 0.0 for s in choice.states]
-        ranks = [None if s is None else float(np.average(s.rank, weights=s.weights)) for s in stations]
+        ranks = [None if s is None else s.mean_rank for s in stations]
         known = [rank for rank in ranks if rank is not None]
         best = choice.stations[ranks.index(max(known))] if len(known) == len(ranks) else None
         return {
@@ -145,6 +182,8 @@ def _ways(outcome: Draw, stations: Sequence[Station | None]) -> Ways:
     if any(s is None for s in stations):
         return Ways.even(len(stations))
     ranks = [s.rank for s in stations if s is not None]
+    if outcome.by is DecidedBy.FIXED:  # one rank for all rows
+        ranks = [np.array([s.mean_rank]) for s in stations if s is not None]
     return Ways(tuple(tuple(np.rint(r * RANK_SCALE).astype(int).tolist()) for r in ranks), drawn)
 
 

@@ -29,6 +29,8 @@ MAKING = 0.5
 """What making a joined row costs, where taking in, keeping and probing a row costs 1."""
 LOOK_EVERY = 8
 """Batches between two lotteries while things are as expected."""
+LOOK_SELDOM = 64
+"""The same while all rows take one order."""
 ENOUGH_ROWS = 256.0
 """Rows of one lottery from which a station is known well enough while things are as expected."""
 SAMPLE = 512
@@ -40,6 +42,8 @@ class DecidedBy(StrEnum):
 
     LOTTERY = "lottery"
     BACK_PRESSURE = "back-pressure"
+    FIXED = "fixed order"
+    """One order for all rows, because nothing is gained by choosing row by row."""
     NOTHING = "nothing is known"
 
 
@@ -75,6 +79,11 @@ class Station:
         return (1.0 - self.selectivity) / self.price
 
     @property
+    def mean_rank(self) -> float:
+        """The same for all rows together."""
+        return float(np.average(self.rank, weights=self.weights))
+
+    @property
     def tickets(self) -> float:
         """What it holds for each row, on average."""
         held = np.maximum(0.0, 1.0 - self.selectivity)
@@ -98,7 +107,7 @@ class Draw:
     by: DecidedBy
     regret: float = 0.0
 
-    def in_turn(self, batch: int, *, rows: float) -> Draw:
+    def in_turn(self, batch: int, *, rows: float, every: int = LOOK_EVERY) -> Draw:
         """The same where nothing unexpected happens: the lottery is held now and then, for more rows at once.
 
         A station that gets few rows costs as much as its blocks and joins do, in every batch that has any.
@@ -108,10 +117,12 @@ class Draw:
         ----------
         rows
             That choose in a batch.
+        every
+            Batches between two lotteries.
         """
         if self.by is DecidedBy.NOTHING:
             return self
-        now = LOOK_EVERY if batch % LOOK_EVERY == 0 else 0
+        now = every if batch % every == 0 else 0
         most = min(MOST_DRAWN, max(LEAST_DRAWN, ENOUGH_ROWS / max(rows, 1.0)))
         return replace(self, drawn=tuple(min(now * part, most) for part in self.drawn))
 

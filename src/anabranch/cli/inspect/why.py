@@ -36,6 +36,9 @@ def show_decisions(checkpoint: Path, *, query: str | None = None, as_json: bool)
             typer.echo(
                 json.dumps(known, ensure_ascii=False) if as_json else _routing_line(batch, join) + "\n"
             )
+    for weighed in orderings_seen(manifest):
+        if weighed["query"] in chosen:
+            typer.echo(json.dumps(weighed, ensure_ascii=False) if as_json else _ordering(weighed) + "\n")
     # What moves between sites moves for all queries, and names none.
     events = [e for e in decisions(checkpoint, manifest) if e.get("query") in (None, *chosen)]
     if not events and not as_json:
@@ -60,9 +63,28 @@ def _is_decision(event: dict[str, Any]) -> bool:
 
 
 def plans_of(checkpoint: Path, query: str) -> str | None:
-    """The candidate plans of a query in words; None where it has run on none, or has but one."""
-    seen = (plans for plans in plans_seen(newest_manifest(checkpoint)) if plans.query == query)
-    return next((plans.to_text() for plans in seen), None)
+    """The candidate plans of a query, and ways to run, in words; None where there is but one."""
+    manifest = newest_manifest(checkpoint)
+    plans = [plans.to_text() for plans in plans_seen(manifest) if plans.query == query]
+    ways = [_ordering(weighed) for weighed in orderings_seen(manifest) if weighed["query"] == query]
+    return "\n".join((*plans, *ways)) or None
+
+
+def orderings_seen(manifest: Manifest) -> list[dict[str, Any]]:
+    """Of joins that can run on one site and at stations: how they run, and what each way would take."""
+    layouts = manifest.controller.get("layouts", {})
+    held = layouts.get("held", {})
+    seen = [{"kind": "orderings", "at": manifest.batch, **weighed} for weighed in layouts.get("weighed", ())]
+    return [told | ({"heldUp": held[told["query"]]} if told["query"] in held else {}) for told in seen]
+
+
+def _ordering(weighed: dict[str, Any]) -> str:
+    lines = [f"query {weighed['query']}: ways to run as last seen, after batch {weighed['at']}; ms per batch"]
+    for way, cost in sorted(weighed["costsMs"].items(), key=lambda item: item[1]):
+        lines.append(f"    {way:<11}  {cost:<9.3g}{'  runs' if way == weighed['runs'] else ''}".rstrip())
+    if "heldUp" in weighed:
+        lines.append(f"  a change has to wait: {weighed['heldUp']}")
+    return "\n".join(lines)
 
 
 def routing_seen(checkpoint: Path) -> list[tuple[int, JoinRouting]]:

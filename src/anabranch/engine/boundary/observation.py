@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -181,8 +181,12 @@ def _choices(plans: Sequence[LocalPlan]) -> tuple[StationChoice, ...]:
     found: dict[States, StationChoice] = {}
     for plan in plans:
         if isinstance(plan.root, StationsNode):
-            for choice in StationChoice.of(plan.query.name, plan.root):
-                found.setdefault(choice.states, choice)
+            name = plan.query.name
+            for choice in StationChoice.of(name, plan.root):
+                known = found.get(choice.states)
+                found[choice.states] = (
+                    choice if known is None else replace(known, others=(*known.others, name))
+                )
     return tuple(found.values())
 
 
@@ -223,6 +227,7 @@ def boundary_settings(settings: Settings) -> BoundarySettings:
         copies=settings.isolation == "per_site",
         routing=settings.routing,
         hot_keys=settings.hot_keys,
+        ordering=settings.ordering,
     )
 
 

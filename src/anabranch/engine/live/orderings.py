@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from anabranch.adapt.boundary.boundary_state import BoundaryState
+from anabranch.adapt.eddy.layout_choice import Way
 from anabranch.adapt.events import Event, EventKind
 from anabranch.adapt.tracks.tracks import Migration, Track
 from anabranch.engine.boundary.observation import IsOver
@@ -43,36 +44,59 @@ def with_orderings(
     catalog, either_way = outcome.prepared.catalog, outcome.prepared.observation.either_way
     changing: list[RoutedQuery] = []
     migrations: list[Migration] = []
-    for routed in catalog.layout.queries if wanted and not catalog.dropped() else ():
+    held: dict[str, str] = {}
+    for routed in catalog.layout.queries if wanted else ():
         name, is_at_stations = routed.query.name, routed.tree is not None
         if wanted.get(name, is_at_stations) == is_at_stations or name not in either_way:
             continue
         if name in catalog.failed():
             continue
-        if _is_settled(routed, outcome):
-            first = [] if is_at_stations else _plans_first(routed, outcome)
+        if (why := _under_way(routed, outcome)) is not None:
+            held[name] = why
+            continue
+        first = [] if is_at_stations else _plans_first(routed, outcome)
+        if first == []:
+            changing.append(routed)
+        else:
             migrations += first or []
-            changing += [routed] if first == [] else []
+            held[name] = "its plan changes first" if first else "its plan along the edges kept too much"
+    outcome = _held_up(outcome, held, wanted)
     if not changing:
         return outcome, tuple(migrations)
     return _relaid(outcome, changing, is_over), tuple(migrations)
 
 
-def _is_settled(routed: RoutedQuery, outcome: StepOutcome) -> bool:
-    """Whether nothing of a join is under way."""
+def _held_up(outcome: StepOutcome, held: Mapping[str, str], wanted: Mapping[str, bool]) -> StepOutcome:
+    """Take note of what holds up changes; the first reason is an event."""
+    before = outcome.state.layouts.held
+    if held == before:
+        return outcome
+    batch, new = outcome.manifest.batch, held.keys() - before.keys()
+    told = [_postponed(batch, name, held[name], stations=wanted[name]) for name in sorted(new)]
+    state = replace(outcome.state, layouts=replace(outcome.state.layouts, held=held))
+    manifest = replace(outcome.manifest, controller=state.to_json())
+    return replace(outcome, state=state, manifest=manifest, events=(*outcome.events, *told))
+
+
+def _under_way(routed: RoutedQuery, outcome: StepOutcome) -> str | None:
+    """What of a join is under way, so that it cannot change; None if nothing is."""
     name, tracks, blocks = routed.query.name, outcome.decisions.tracks, outcome.manifest.blocks
     states = {node.state for node in _plan_of(outcome.prepared.catalog, name).nodes()}
     waiting = {state.waiting for state in states if state}
-    if any(b.state in waiting for b in blocks):
-        return False
-    pending = {t.query for t in tracks.ending} | {r.query for r in tracks.rebuilds}
-    if tracks.transfers or tracks.relaid or name in pending:
-        return False
-    if any(states.intersection(key.states) for key in outcome.state.hot.keys):
-        return False
     # Rows that aligned routing has copied are in several partitions.
     is_pinned = routed.tree is None and not routed.routing
-    return not is_pinned or len({p for b in blocks if b.state in states for p, _ in b.partitions}) <= 1
+    at = {p for b in blocks if b.state in states for p, _ in b.partitions} if is_pinned else set()
+    reasons = {
+        "a query that was dropped is not forgotten yet": bool(outcome.prepared.catalog.dropped()),
+        "rows of it wait for a later step": any(b.state in waiting for b in blocks),
+        "a parallel track of it has not ended": name in {t.query for t in tracks.ending},
+        "states of it are still to be computed": name in {r.query for r in tracks.rebuilds},
+        "partitions move to other sites": bool(tracks.transfers),
+        "another change is not finished": bool(tracks.relaid),
+        "hot keys of it are spread": any(states & {*key.states} for key in outcome.state.hot.keys),
+        "copies that segments of time have made are left": len(at) > 1,
+    }
+    return next((why for why, holds in reasons.items() if holds), None)
 
 
 def _plans_first(routed: RoutedQuery, outcome: StepOutcome) -> list[Migration] | None:
@@ -153,8 +177,15 @@ def _plan_of(catalog: Catalog, name: str) -> LocalPlan:
     return next(plan for plan in catalog.plans if plan.query.name == name)
 
 
+def _postponed(batch: int, query: str, why: str, *, stations: bool) -> Event:
+    how = "at stations" if stations else "as a join tree on one site"
+    message = f"query {query} is to run {how}, and has to wait: {why}"
+    return Event(batch, EventKind.ORDER_POSTPONED, message, {"query": query, "why": why})
+
+
 def _told(batch: int, routed: RoutedQuery) -> Event:
     name = routed.query.name
     how = "at stations on all sites, each row in its own order" if routed.tree is None else "as a join tree"
-    data = {"query": name, "stations": routed.tree is None}
+    way = Way.EDDY if routed.tree is None else Way.ONE_SITE
+    data = {"query": name, "stations": routed.tree is None, "way": str(way)}
     return Event(batch, EventKind.ORDER_CHANGED, f"query {name} runs {how} from the next step on", data)

@@ -285,6 +285,7 @@ class BatchLoop:
             critical_path_s=critical_path_s(told),
             eddies=outcome.decisions.eddies,
             spread=outcome.decisions.spread,
+            orderings=outcome.decisions.weighed,
         )
 
     def _deliver(self, manifest: Manifest) -> None:

@@ -28,3 +28,5 @@ class BatchSummary:
     """Where rows choose among stations: tickets, shares, what decided."""
     spread: tuple[JoinRouting, ...] = ()
     """Joins whose rows were spread: routers, copies, what was predicted."""
+    orderings: tuple[Mapping[str, Any], ...] = ()
+    """Of joins that can run on one site and at stations: how they run, and what each way would take."""

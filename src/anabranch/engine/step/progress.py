@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from anabranch.engine.progress import (
     EddyProgress,
+    OrderingProgress,
     Progress,
     QueryProgress,
     SiteProgress,
@@ -64,6 +65,7 @@ def progress_of(summary: BatchSummary, *, rows_before: int, lags: Lags | None = 
         replayed=summary.replayed,
         eddies=tuple(map(EddyProgress.of, summary.eddies)),
         routing=summary.spread,
+        orderings=tuple(map(OrderingProgress.of, summary.orderings)),
     )
 
 
