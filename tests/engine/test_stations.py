@@ -170,6 +170,28 @@ def test_rows_of_a_chain_are_worked_on_at_all_sites() -> None:
     assert worked == {0, 1, 2, 3}
 
 
+@pytest.mark.parametrize("routing", ["aligned", "coordinated"])
+def test_a_chain_with_an_edge_that_is_no_equality_is_worked_on_at_all_sites(routing: str) -> None:
+    """Equalities do not connect its references, so that it has no stations: its rows go by their times."""
+    text = CHAIN.replace("b.v = c.v", "b.v < c.v")
+    query = bind_query("theta", text, names_of(STREAMS))
+    assert not isinstance(reconcile(STREAMS, [query], None).plans[0].root, StationsNode)
+    batches = random_batches(random.Random(7), 6, most=30)
+    worked = set()
+    with scratch() as root:
+        run = LocalRun(root, STREAMS, [query], settings=Settings(sites=4, slots=2, routing=routing))
+        for batch in batches:
+            worked |= {s.site for report in run.batch(batch).reports for s in report.sites if s.pairs}
+        run.drain()
+        found = run.results("theta")
+        run.close()
+    assert worked == {0, 1, 2, 3}
+    models = accepted_rows(STREAMS, batches)
+    tables = {name: model.rows_for(query) for name, model in models.items()}
+    assert found.num_rows > 1_000
+    check_rows(found, expected_rows(query, STREAMS, tables), what=text)
+
+
 def test_references_that_share_a_state_keep_its_rows_as_long_as_the_longest_window() -> None:
     """A stream twice, by the same key, with windows of 4 and of 1 seconds."""
     text = (

@@ -93,7 +93,7 @@ def test_joins_change_between_trees_and_stations_while_spark_runs(
 def test_auto_takes_one_site_while_the_load_is_tiny_and_stations_while_it_is_not(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Nobody asks for it: what each way takes is measured. Restarts of Spark's query tell how long they took."""
+    """Nobody asks for it: what each way takes is measured."""
     batches: list[Batch] = []
     sinks = {name: MemorySink() for name in LOADS}
     ways: list[bool] = []
