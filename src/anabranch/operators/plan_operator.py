@@ -19,6 +19,7 @@ from anabranch.operators.group.window_distinct import WindowDistinct
 from anabranch.operators.group.windows.aligned_windows import AlignedWindows
 from anabranch.operators.group.windows.session_windows import SessionWindows
 from anabranch.operators.group.windows.window_intake import WindowIntake
+from anabranch.operators.join.common_stations import CommonStations
 from anabranch.operators.join.join_evaluator import JoinEvaluator
 from anabranch.operators.join.sources.chain_rows import ChainRows
 from anabranch.operators.join.sources.ending_chains import EndingChains
@@ -76,6 +77,8 @@ class StepInput:
         Whether new rows of streams arrive there, too.
     send
         Where rows go on from stations.
+    common
+        What queries find at stations for each other.
     """
 
     rows: SiteRows
@@ -91,6 +94,7 @@ class StepInput:
     arrived: Mapping[StateId, Sequence[RowSet]] = field(default_factory=dict)
     is_first: bool = True
     send: Send | None = None
+    common: CommonStations | None = None
 
 
 Grouping = WindowAggregate | WindowDistinct | AlignedWindows | SessionWindows
@@ -159,6 +163,7 @@ def _stations(plan: LocalPlan, given: StepInput) -> Operator:
         memory=given.memory,
         choose=given.choose,
         send=given.send,
+        common=given.common,
     )
 
 

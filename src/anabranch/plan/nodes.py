@@ -118,6 +118,8 @@ class StationRows:
     columns: tuple[str, ...]
     """Logical columns that they carry."""
     names: Mapping[str, str]
+    is_shared: bool = False
+    """Whether other queries have the same rows there."""
     window_us: int = 0
     max_time: str = MAX_TIME
     deadline: str = DEADLINE

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from anabranch.exchange.partition_set import PartitionSet
+from anabranch.operators.join.common_stations import CommonStations
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.plan.states.shared_states import SharedStates
 from anabranch.plan.states.state_id import StateId
@@ -27,6 +28,8 @@ class CommonRows:
         self._shared = shared
         self.new: dict[StateId, Sequence[RowSet]] = {}
         """New rows."""
+        self.stations = CommonStations()
+        """What they have found at stations."""
         self._rebuilt: dict[StateId, list[tuple[PartitionSet, Sequence[RowSet]]]] = {}
 
     def give(

@@ -16,6 +16,7 @@ from anabranch.engine.task.arrival.outbox import Outbox, Stop
 from anabranch.engine.task.arrival.parcel import Arrived, Parcel, opened, report_parcel
 from anabranch.engine.task.blocks.block_writer import BlockWriter
 from anabranch.engine.task.blocks.open_blocks import OpenBlock, close_blocks, open_blocks
+from anabranch.engine.task.common_rows import CommonRows
 from anabranch.engine.task.coordinated_run import CoordinatedRun, by_partition, whose
 from anabranch.engine.task.results.result_files import ResultFiles
 from anabranch.engine.task.results.split_writer import bad_value, ended
@@ -149,9 +150,11 @@ class _HopRun:
             came += partition_counts(piece.int64s(HASH))
         report = SiteReport(site, rows=int(came.sum()))
         pairs = np.zeros(PARTITIONS, dtype=np.int64)
+        common = CommonRows(self.task.layout.shared)
         for work in self.task.work[site]:
             for track in self._tracks_of(work, rows, paths, old, report):
                 if work.plan.query.name not in self.report.failures:
+                    track.common = common
                     pairs += self._run_track(track, work.plan.query, report)
         report.partitions = tuple((int(p), int(came[p]), int(pairs[p])) for p in np.flatnonzero(came + pairs))
         others_s = self._writing_s() - written_s + SHARED_WORK.seconds - shared_s

@@ -214,7 +214,8 @@ class TrackRun:
         self.kept, self.written = {}, []
         self.made, self.rebuilt = {}, []
         if self._stop.outbox is not None:
-            self._stop.outbox.discard([n.state for n in self._nodes if isinstance(n, StationRows)])
+            rows = (n for n in self._nodes if isinstance(n, StationRows))
+            self._stop.outbox.discard([n.state for n in rows if not n.is_shared])
 
     def _spill(self, state: StateId, rows: pa.RecordBatch) -> pa.RecordBatch:
         block, mapped = self._files.spill(state, rows)
@@ -323,6 +324,7 @@ class TrackRun:
             arrived=self._stop.arrived,
             is_first=self._stop.is_first,
             send=None if self._stop.outbox is None else self._stop.outbox.add,
+            common=self.common.stations,
         )
 
     @property

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.exchange.address import PARTITIONS
+from anabranch.operators.join.common_stations import CommonStations, FoundForAll
 from anabranch.operators.join.join_evaluator import JoinEvaluator
 from anabranch.operators.join.join_results import JoinResults
 from anabranch.operators.join.sources.arrived_rows import ArrivedRows
@@ -49,6 +50,8 @@ class StationJoin:
         Which way rows take.
     send
         Where they go.
+    common
+        What other queries have found here for this one, and get from it.
     """
 
     def __init__(
@@ -62,12 +65,19 @@ class StationJoin:
         choose: Choose,
         send: Send,
         memory: WorkMemory | None = None,
+        common: CommonStations | None = None,
     ) -> None:
         assert isinstance(plan.root, StationsNode)
         self._stations = plan.root
         self._old = old
         self._choose = choose
         self._take = send
+        self._common = common or CommonStations()
+        self._for_all = FoundForAll()
+        onward = self._stations.onward.values()
+        self._shared = frozenset(o.state for options in onward for o in options if o.is_shared)
+        self._left_out: set[StateId] = set()
+        """Of joins whose rows another query has found: what stands for their states."""
         self._evaluator = JoinEvaluator(plan.query.name, quota=quota, memory=memory)
         self._results = JoinResults(plan, self._evaluator, emit)
         self._now: Mapping[StateId, Sequence[RowSet]] = arrived
@@ -82,6 +92,7 @@ class StationJoin:
         """By state of rows that have arrived: joined rows that they led to, by partition."""
         self.met: dict[StateId, Int64s] = {}
         """By state of rows that were there: joined rows to which others led with them."""
+        self._round = 0
 
     @property
     def kept(self) -> dict[StateId, list[pa.RecordBatch]]:
@@ -101,12 +112,13 @@ class StationJoin:
             for station in self._stations.stations:
                 for join in station.joins:
                     rows = ArrivedRows(self._evaluator, self._now, self._old, self.came)
-                    if any(rows.new(side) for side in join.sides):
+                    if not self._is_found(join) and any(rows.new(side) for side in join.sides):
                         self._run_join(join, rows, station.edge)
             for state, pieces in self._now.items():
                 self.came.setdefault(state, []).extend(pieces)
             self._now = self._staying()
         self._results.close()
+        self._give()
 
     def _run_join(self, join: JoinNode, source: ArrivedRows, at: Edge) -> None:
         """Meet, and count: rows come back to an eddy as virtual tuples."""
@@ -119,9 +131,44 @@ class StationJoin:
             elif rows.num_rows:
                 self._send(join, rows, at)
         kept = made / max(1, self.pairs - pairs)  # predicates are true of some pairs only
-        for total, found in ((self.found, source.found), (self.met, source.met)):
-            for state, count in found.items():
-                total[state] = total.get(state, _NONE) + np.rint(count * kept).astype(np.int64)
+        led_to = [
+            {state: np.rint(count * kept).astype(np.int64) for state, count in counts.items()}
+            for counts in (source.found, source.met)
+        ]
+        self._count(*led_to)
+        if self._is_shared(join):
+            self._for_all.led_to.setdefault(self._target(join), []).append((led_to[0], led_to[1]))
+
+    def _count(self, found: Mapping[StateId, Int64s], met: Mapping[StateId, Int64s]) -> None:
+        for total, more in ((self.found, found), (self.met, met)):
+            for state, count in more.items():
+                total[state] = total.get(state, _NONE) + count
+
+    def _is_shared(self, join: JoinNode) -> bool:
+        """Whether other queries have the rows of a join, at all stations to which these may go on."""
+        options = self._stations.onward.get(join.aliases, ())
+        return bool(options) and all(option.is_shared for option in options)
+
+    def _target(self, join: JoinNode) -> StateId:
+        """What stands for all states that keep rows of a join: the first of them."""
+        return self._stations.onward[join.aliases][0].state
+
+    def _is_found(self, join: JoinNode) -> bool:
+        """Whether another query has found the rows of a join."""
+        if not self._is_shared(join) or not self._common.has(self._target(join)):
+            return False
+        self._left_out.add(self._target(join))
+        return True
+
+    def _give(self) -> None:
+        """Let others have what this query has found for them, now that it has got through."""
+        for state, rows in self._for_all.travelling:
+            self._take(state, rows)
+        for target in self._left_out:
+            for found, met in self._common.led_to(target):
+                self._count(found, met)
+        self._for_all.states.update(state for state in self._shared if not self._common.has(state))
+        self._common.give(self._for_all)
 
     def _send(self, join: JoinNode, rows: pa.Table, at: Edge) -> None:
         """Let rows go on, vector by vector."""
@@ -145,7 +192,11 @@ class StationJoin:
         wanted = wanted.rename_columns(names)
         self._evaluator.memory.count(wanted.nbytes)
         if not stays:
-            self._take(station.state, wanted.combine_chunks().to_batches()[0])
+            batch = wanted.combine_chunks().to_batches()[0]
+            if station.is_shared:  # until this query is known to get through
+                self._for_all.travelling.append((station.state, batch))
+            else:
+                self._take(station.state, batch)
             return
         self._gathered.setdefault(station.state, []).append(wanted)
         self._gathered_bytes += wanted.nbytes
@@ -164,4 +215,10 @@ class StationJoin:
         """Rows of the next round."""
         self._gather(are_full=False)
         found, self._next = self._next, {}
+        for state in self._shared & found.keys():
+            self._for_all.staying[self._round, state] = [*found[state]]
+        for state in self._shared:
+            if theirs := self._common.staying(self._round, state):
+                found.setdefault(state, []).extend(theirs)
+        self._round += 1
         return found

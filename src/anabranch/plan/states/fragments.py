@@ -75,19 +75,27 @@ class Fragments:
         streams = sorted(ref.stream for ref in self.query.refs if ref.alias in inside)
         return StateId.of(StateKind.JOIN, ".".join(streams), self._content(inside))
 
-    def station_state(self, edge: Edge, aliases: Iterable[str], *, since: int, laid: int = 0) -> StateId:
-        """The state that keeps rows of a fragment at a station of the query.
+    def station_state(self, routed: RoutedQuery, edge: Edge, aliases: Iterable[str]) -> StateId:
+        """The state that keeps rows of a fragment at a station.
 
-        Parameters
-        ----------
-        laid
-            The step from which on it has stations, if it had none before.
+        Which rows of a fragment come to a station depends on all choices that they and their parts have had:
+        on the edges at its references, in their order. Where these are the same, too, so are the choices, and
+        two queries have the same rows there. A query that was laid out anew shares nothing.
         """
+        assert routed.tree is not None
         inside = frozenset(aliases)
         streams = ".".join(sorted(ref.stream for ref in self.query.refs if ref.alias in inside))
-        # Which rows come this way depends on all stations of the query: it is the query's own.
-        content = self.query.name, since, edge.left, edge.right, sorted(inside)
-        return StateId.of(StateKind.STATION, streams, (content, laid) if laid else content)
+        touching = [e for e in routed.tree.edges if {e.left, e.right} & inside]
+        ways = [self._ends(e, inside) for e in touching]
+        content = self._content(inside), routed.since, ways, self._ends(edge, inside)
+        apart = (content, self.query.name, routed.laid) if routed.laid else content
+        return StateId.of(StateKind.STATION, streams, apart)
+
+    def _ends(self, edge: Edge, inside: frozenset[str]) -> list[tuple[str, str]]:
+        """Of an edge at a fragment, the references that are in it, and their keys."""
+        members = self.classes[edge.key_class]
+        ends = {edge.left, edge.right} & inside
+        return sorted((name, field) for alias, name, field in members if alias in ends)
 
     def carried(self, column: str, inside: Collection[str]) -> Carried:
         """A logical column (`plan.nodes`) of the rows of a fragment."""
@@ -153,6 +161,23 @@ def _hashes(query: Query, inputs: Mapping[str, Input]) -> dict[str, dict[str, st
     return found
 
 
+def _shared_at_stations(layout: Layout) -> dict[StateId, tuple[Carried, ...]]:
+    """States of joined rows at stations that several queries have, and the columns that these need."""
+    readers = Counter[StateId]()
+    needed: dict[StateId, dict[Carried, None]] = {}
+    for routed in layout.queries:
+        if (tree := routed.tree) is None:
+            continue
+        mine = Fragments.of(routed, layout.inputs)
+        for edge, aliases in tree.arrivals():
+            if len(aliases) > 1:
+                state = mine.station_state(routed, edge, aliases)
+                readers[state] += 1
+                columns = (c for c in columns_above(routed, aliases) if c != edge.key)
+                needed.setdefault(state, {}).update(dict.fromkeys(mine.carried(c, aliases) for c in columns))
+    return {state: tuple(needed[state]) for state, times in readers.items() if times > 1}
+
+
 def with_shared_states(layout: Layout) -> Layout:
     """A layout that knows which intermediate states its queries have in common."""
     joins = [
@@ -171,7 +196,7 @@ def with_shared_states(layout: Layout) -> Layout:
     shared = {state: tuple(its) for state, its in readers.items() if len(its) > 1}
     columns_of = {state: tuple(needed[state]) for state in shared}
     states = {reader: state for state, its in shared.items() for reader in its}
-    return replace(layout, shared=SharedStates(shared, columns_of, states))
+    return replace(layout, shared=SharedStates(shared, columns_of, states, _shared_at_stations(layout)))
 
 
 def _subsets(aliases: Sequence[str], most: int) -> Iterator[tuple[str, ...]]:

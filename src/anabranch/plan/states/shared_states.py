@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from anabranch.plan.states.state_id import StateId
 
@@ -43,11 +44,14 @@ class SharedStates:
         By state, what some reader needs of its rows.
     states
         By reader.
+    stations
+        By state of joined rows at stations that several queries have, what some of them need of its rows.
     """
 
     readers: Mapping[StateId, tuple[Reader, ...]] = field(default_factory=dict)
     columns: Mapping[StateId, tuple[Carried, ...]] = field(default_factory=dict)
     states: Mapping[Reader, StateId] = field(default_factory=dict)
+    stations: Mapping[StateId, tuple[Carried, ...]] = field(default_factory=dict)
 
     @property
     def queries(self) -> frozenset[str]:
@@ -62,4 +66,5 @@ class SharedStates:
 
     def taken_from(self, reference: str) -> dict[str, str]:
         """Columns that fragments take from a reference, and what they are called in its own rows."""
-        return {c.name: c.column for its in self.columns.values() for c in its if c.reference == reference}
+        needed = chain.from_iterable((*self.columns.values(), *self.stations.values()))
+        return {c.name: c.column for c in needed if c.reference == reference}

@@ -10,7 +10,7 @@ Which rows come to a station, and where they may go on, follows from the bits of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -126,6 +126,12 @@ class JoinTree:
     def rows_at(self, edge: Edge, end: str) -> tuple[tuple[str, ...], ...]:
         """Sets of references whose rows may arrive at an edge on one side."""
         return self._arrivals[edge.number, end]
+
+    def arrivals(self) -> Iterator[tuple[Edge, tuple[str, ...]]]:
+        """Every edge with every set of references whose rows may arrive there."""
+        for edge in self.edges:
+            for aliases in (*self.rows_at(edge, edge.left), *self.rows_at(edge, edge.right)):
+                yield edge, aliases
 
     @cached_property
     def _arrivals(self) -> dict[tuple[int, str], tuple[tuple[str, ...], ...]]:

@@ -7,6 +7,8 @@ whatever way its rows take, and ways may change from row to row.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from anabranch.plan.columns import columns_above, columns_in, leaf_node, to_verify
 from anabranch.plan.inputs import HASH, Layout, RoutedQuery
 from anabranch.plan.nodes import JoinNode, LeafNode, Station, StationRows, StationsNode, StoredNode
@@ -39,7 +41,7 @@ def _station(layout: Layout, routed: RoutedQuery, fragments: Fragments, edge: Ed
         tuple(_rows(layout, routed, fragments, edge, aliases) for aliases in routed.tree.rows_at(edge, end))
         for end in (edge.left, edge.right)
     )
-    joins = tuple(_join(routed, fragments, edge, a, b) for a in left for b in right)
+    joins = tuple(_join(layout, routed, fragments, edge, a, b) for a in left for b in right)
     return Station(edge, left, right, joins)
 
 
@@ -48,16 +50,35 @@ def _rows(
 ) -> StoredNode:
     if len(aliases) == 1:
         ref = next(r for r in routed.query.refs if r.alias == aliases[0])
-        return leaf_node(routed, ref, layout.inputs[routed.input_at(aliases[0], edge.number)])
-    columns = columns_above(routed, aliases)
+        source = layout.inputs[routed.input_at(aliases[0], edge.number)]
+        return leaf_node(routed, ref, source, foreign=layout.shared.taken_from(fragments.ids[ref.alias]))
+    state = fragments.station_state(routed, edge, aliases)
+    columns, names = _columns(layout, routed, fragments, aliases, [state])
     return StationRows(
         aliases=aliases,
         edge=edge.number,
         key=edge.key,
-        state=fragments.station_state(edge, aliases, since=routed.since, laid=routed.laid),
+        state=state,
         columns=columns,
-        names=fragments.names(columns, aliases) | {edge.key: HASH},
+        names=names | {edge.key: HASH},
+        is_shared=state in layout.shared.stations,
     )
+
+
+def _columns(
+    layout: Layout,
+    routed: RoutedQuery,
+    fragments: Fragments,
+    aliases: tuple[str, ...],
+    states: Iterable[StateId],
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Logical columns of joined rows, and their names: what the query needs, and others with these states."""
+    columns = columns_above(routed, aliases)
+    names = fragments.names(columns, aliases)
+    for carried in (c for state in states for c in layout.shared.stations.get(state, ())):
+        if carried.name not in names.values():
+            columns, names = (*columns, carried.name), names | {carried.name: carried.name}
+    return columns, names
 
 
 def travelling_states(layout: Layout) -> dict[StateId, frozenset[str]]:
@@ -68,23 +89,29 @@ def travelling_states(layout: Layout) -> dict[StateId, frozenset[str]]:
             continue
         fragments = Fragments.of(routed, layout.inputs)
         streams = {ref.alias: ref.stream for ref in routed.query.refs}
-        for edge in tree.edges:
-            for aliases in (*tree.rows_at(edge, edge.left), *tree.rows_at(edge, edge.right)):
-                if len(aliases) > 1:
-                    state = fragments.station_state(edge, aliases, since=routed.since, laid=routed.laid)
-                    found[state] = frozenset(streams[alias] for alias in aliases)
+        for edge, aliases in tree.arrivals():
+            if len(aliases) > 1:
+                state = fragments.station_state(routed, edge, aliases)
+                found[state] = frozenset(streams[alias] for alias in aliases)
     return found
 
 
 def _join(
-    routed: RoutedQuery, fragments: Fragments, edge: Edge, left: StoredNode, right: StoredNode
+    layout: Layout,
+    routed: RoutedQuery,
+    fragments: Fragments,
+    edge: Edge,
+    left: StoredNode,
+    right: StoredNode,
 ) -> JoinNode:
+    assert routed.tree is not None
     graph, query = routed.graph, routed.query
     order = {alias: i for i, alias in enumerate(graph.aliases)}
     aliases = tuple(sorted(left.aliases + right.aliases, key=order.__getitem__))
     classes = graph.shared_classes(left.aliases, right.aliases)
     residuals = [query.residuals[i].sql for i in graph.residuals_between(left.aliases, right.aliases)]
-    columns = columns_above(routed, aliases)
+    onward = [fragments.station_state(routed, e, aliases) for e in routed.tree.onward(aliases)]
+    columns, names = _columns(layout, routed, fragments, aliases, onward)
     return JoinNode(
         aliases=aliases,
         left=left,
@@ -96,5 +123,5 @@ def _join(
         residual_columns=columns_in(query, residuals),
         columns=columns,
         state=KEEPS_NOTHING,  # where its rows are kept is decided when they leave
-        names=fragments.names(columns, aliases),
+        names=names,
     )
