@@ -80,7 +80,7 @@ def check_session(seed: int) -> int:
 
 
 def test_queries_that_share_stations_give_what_the_oracle_gives_also_when_one_of_them_is_ended() -> None:
-    assert sum(map(check_session, range(8))) > 100
+    assert sum(map(check_session, range(3))) > 100
 
 
 @pytest.mark.slow

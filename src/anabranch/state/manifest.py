@@ -13,7 +13,7 @@ from anabranch.state.paths import BLOCKS, STAGED
 from anabranch.state.side_file import SideFile
 from anabranch.state.stamp import Stamp
 
-VERSION = 5
+VERSION = 6
 NO_PARENT = ""
 
 

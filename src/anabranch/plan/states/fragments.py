@@ -87,7 +87,7 @@ class Fragments:
         streams = ".".join(sorted(ref.stream for ref in self.query.refs if ref.alias in inside))
         touching = [e for e in routed.tree.edges if {e.left, e.right} & inside]
         ways = [self._ends(e, inside) for e in touching]
-        content = self._content(inside), routed.since, ways, self._ends(edge, inside)
+        content = self._content(inside), routed.since, ways, touching.index(edge)
         apart = (content, self.query.name, routed.laid) if routed.laid else content
         return StateId.of(StateKind.STATION, streams, apart)
 
