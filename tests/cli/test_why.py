@@ -14,6 +14,8 @@ from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.reproduce.cape.cape_streams import Arrivals, Load, cape_query, cape_streams, cape_text
 from anabranch.state import PosixStorage
+from anabranch.workloads.chain import STREAMS as CHAIN_STREAMS
+from anabranch.workloads.chain import Chain
 from tests.cli.conftest import Command
 
 INTERVAL_US = 100_000
@@ -132,3 +134,18 @@ def test_decisions_that_the_log_has_lost_are_those_of_the_manifest(
     without = anabranch("explain", checkpoint, "--why").output
     (checkpoint / EVENT_LOG).write_text(kept)
     assert without == whole
+
+
+def test_the_ways_of_a_join_without_a_common_key_are_told_with_what_each_takes(
+    anabranch: Command, tmp_path: Path
+) -> None:
+    chain = Chain(2_000, 200)
+    run = LocalRun(tmp_path / "ck", CHAIN_STREAMS, [chain.query()], settings=Settings(sites=3, slots=2))
+    for tables in chain.batches(3, lambda _: (0.1, 4.0)):
+        run.batch(tables)
+    (told,) = run.record.progress[-1].orderings
+    run.close()
+    assert told.costs_ms.keys() == {"one site", "eddy", "fixed order"}
+    output = anabranch("explain", tmp_path / "ck", "--why").output
+    assert "query chain: ways to run as last seen, after batch 2" in output
+    assert any(line.split()[0] == "eddy" and line.endswith("runs") for line in output.splitlines() if line)
