@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from anabranch.exchange.partition_set import PartitionSet
+from anabranch.exchange.partition_set import PartitionSet, union
 from anabranch.operators.join.common_stations import CommonStations
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.plan.states.shared_states import SharedStates
@@ -45,7 +45,10 @@ class CommonRows:
 
     def rebuilt(self, state: StateId, partitions: PartitionSet) -> list[RowSet] | None:
         """Rows of a state that another query has computed for these partitions; None if nobody has."""
-        found = [(rows, p) for p, rows in self._rebuilt.get(state, ()) if p & partitions]
-        # What one query lacks of a state, all lack that read it there.
-        assert all(p == partitions for _, p in found), f"{state} is computed for some of its partitions only"
-        return [row for rows, _ in found for row in rows] if found else None
+        found = [(p, rows) for p, rows in self._rebuilt.get(state, ()) if p & partitions]
+        if not found:
+            return None
+        # What one query lacks of a state, all lack that read it there; they may go about it part by part.
+        assert not partitions - union(p for p, _ in found), f"{state} is computed for some partitions only"
+        mine = partitions.flags()
+        return [row if not p - partitions else row.within(mine) for p, rows in found for row in rows]
