@@ -109,6 +109,7 @@ class World:
             max_blocks=1,
             keep_manifests=2,
             rebalance="off",
+            skew_buffer_rows=0,  # rows that wait when their query goes have no results
             sharing=rng.choice(("open", "open", "auto")),
         )
         decider = RestlessDecider(self.seed, waits=False) if self.restless else None

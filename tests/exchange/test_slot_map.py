@@ -12,6 +12,7 @@ from anabranch.exchange.partition_set import PartitionSet
 from anabranch.exchange.slot_map import SlotMap
 
 ROWS = np.arange(PARTITIONS)
+TAGS = np.zeros(len(ROWS), dtype=np.int32)
 ADDRESSES = at_partition(ROWS, ROWS * 7919)
 
 
@@ -28,7 +29,7 @@ def test_a_partition_has_its_owners_slot_and_those_that_still_work_on_it(
         expected = {owner} | ({partition_map.slot_of_site(guest, slots)} if partition in left else set())
         assert set(slot_map.slots_of[partition]) == expected
         assert slot_map.slots_of[partition][0] == owner, "the owner comes first"
-    received = [np.flatnonzero(slot_map.rows_of(slot, ADDRESSES)) for slot in range(slots)]
+    received = [np.flatnonzero(slot_map.rows_of(slot, ADDRESSES, TAGS)) for slot in range(slots)]
     assert sum(map(len, received)) == sum(map(len, slot_map.slots_of))
     for slot, rows in enumerate(received):
         assert all(slot in slot_map.slots_of[partition_of(ADDRESSES)[row]] for row in rows)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import spark_partition_id
 
 from anabranch.engine.sinks.memory_sink import MemorySink
 from anabranch.engine.task.arrival.routing import routed
@@ -34,6 +35,7 @@ from tests.exchange.test_coordinated_router import random_coordinated_router, ra
 from tests.spark.spark_sessions import run_to_the_end, write_batches
 from tests.support.oracle_check import check_rows
 from tests.support.restless import RestlessDecider
+from tests.support.restless_homes import RestlessHomes
 from tests.support.restless_routing import RestlessRouting
 
 pytestmark = pytest.mark.spark
@@ -91,13 +93,16 @@ def all_routers(seed: int) -> Sequence[Router]:
 
 def test_the_sql_of_every_router_places_rows_as_its_arrays_do(spark: SparkSession) -> None:
     rows = wire_table(np.random.default_rng(5), 400)
-    slot_map = SlotMap.of(PartitionMap.even(4), 2)
+    slot_map = SlotMap.of(PartitionMap.even(4), 2, homes=(-1, 0, 3, *[-1] * 7))
     copies = 0
     for seed in range(3):
         routers = all_routers(seed)
-        expected = routed(rows, routers).select(["id", TAG, HASH]).to_pylist()
+        placed = routed(rows, routers).select(["id", TAG, HASH])
+        second = slot_map.rows_of(1, placed.column(HASH).to_numpy(), placed.column(TAG).to_numpy())
+        expected = placed.append_column("slot", pa.array(second.astype(np.int64))).to_pylist()
         frame = spark.createDataFrame(rows)  # from Arrow: pandas would round numbers beside NULLs
-        found = route(frame, routers, slot_map).select("id", TAG, HASH).collect()
+        there = route(frame, routers, slot_map).select("id", TAG, HASH, spark_partition_id().alias("slot"))
+        found = there.collect()
         assert Counter(tuple(r.asDict().values()) for r in found) == Counter(
             tuple(row.values()) for row in expected
         )
@@ -114,7 +119,7 @@ def test_segments_hot_keys_and_hot_groups_give_what_the_oracle_gives_on_spark(
     sinks = {name: MemorySink() for name in texts}
     hashes = spark.sql(f"SELECT {', '.join(f'xxhash64({key}L) AS h{key}' for key in KEYS)}").first()
     assert hashes is not None
-    decider = RestlessRouting(3, RestlessDecider(3, keys=tuple(hashes)))
+    decider = RestlessHomes(3, RestlessRouting(3, RestlessDecider(3, keys=tuple(hashes))))
     write_batches(tmp_path, STREAMS, batches[:3])
     run_to_the_end(spark, tmp_path, STREAMS, texts, sinks, sites=4, slots=2, decider=decider)
     write_batches(tmp_path, STREAMS, batches[3:], first=3)

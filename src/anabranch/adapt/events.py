@@ -35,6 +35,7 @@ class EventKind(StrEnum):
     TRACK_ENDED = "track_ended"
     STATE_MOVED = "state_moved"
     ROUTING_CHANGED = "routing_changed"
+    HOMES_CHOSEN = "homes_chosen"
     KEY_SPREAD = "key_spread"
     KEY_COOLED = "key_cooled"
     STREAM_IDLE = "stream_idle"

@@ -23,6 +23,7 @@ from anabranch.engine.sinks.sink import Sink
 from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
 from anabranch.engine.task.arrival.parcel import Parcel, opened
 from anabranch.engine.task.arrival.routing import routed
+from anabranch.engine.task.arrival.wire import TAG
 from anabranch.engine.task.blocks.open_blocks import close_blocks
 from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.sites.site_work import is_over
@@ -183,8 +184,8 @@ def _sink(query: Query) -> Sink:
 
 def rows_by_slot(task: SlotTask, rows: pa.Table) -> list[list[pa.RecordBatch]]:
     """Rows of a batch as its slots receive them."""
-    addresses, slot_map = rows.column(HASH).to_numpy(), task.slot_map()
-    masks = (pa.array(slot_map.rows_of(slot, addresses)) for slot in range(task.slots))
+    addresses, tags, slot_map = rows.column(HASH).to_numpy(), rows.column(TAG).to_numpy(), task.slot_map()
+    masks = (pa.array(slot_map.rows_of(slot, addresses, tags)) for slot in range(task.slots))
     return [rows.filter(mask).combine_chunks().to_batches() for mask in masks]
 
 

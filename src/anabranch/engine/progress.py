@@ -221,6 +221,10 @@ class Progress(Mapping[str, Any]):
         Joins whose rows were spread: routers, copies, what was predicted.
     orderings
         How joins run that can run on one site and at stations.
+    at_home
+        Queries that run at one site alone from the next step on.
+    largest_ratio
+        PR_max: the time until a query's site is done, as a multiple of its own CPU time, the largest of all.
     replayed
         It was committed before a restart; only its results were published again.
 
@@ -248,6 +252,8 @@ class Progress(Mapping[str, Any]):
     eddies: tuple[EddyProgress, ...] = ()
     routing: tuple[JoinRouting, ...] = ()
     orderings: tuple[OrderingProgress, ...] = ()
+    at_home: int = 0
+    largest_ratio: float = 0.0
 
     @property
     def total_ms(self) -> float:
@@ -272,6 +278,7 @@ class Progress(Mapping[str, Any]):
             "eddies": [eddy.to_json() for eddy in self.eddies],
             "routing": [join.to_json() for join in self.routing],
             "orderings": [ordering.to_json() for ordering in self.orderings],
+            "placement": {"numQueriesAtHome": self.at_home, "largestPerformanceRatio": self.largest_ratio},
         }
 
     def __getitem__(self, key: str) -> Any:

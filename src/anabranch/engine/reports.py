@@ -27,6 +27,19 @@ class StreamReport:
     oldest_refused: int | None = None
     """The least event time of a refused row."""
 
+    def with_more(self, other: StreamReport) -> StreamReport:
+        """What was seen of the stream in two places."""
+        newest = [ts for ts in (self.max_ts, other.max_ts) if ts is not None]
+        oldest = [ts for ts in (self.oldest_refused, other.oldest_refused) if ts is not None]
+        return StreamReport(
+            max(newest, default=None),
+            self.accepted + other.accepted,
+            self.late + other.late,
+            self.refused + other.refused,
+            self.rejected + other.rejected,
+            min(oldest, default=None),
+        )
+
 
 @dataclass(slots=True)
 class SlotReport:

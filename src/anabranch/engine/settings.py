@@ -19,6 +19,7 @@ _CHOICES = {
     "migration": ("auto", "moving_state", "parallel_track", "off"),
     "ordering": ("auto", "plan", "eddy"),
     "hot_keys": ("auto", "off"),
+    "placement": ("auto", "off"),
     "routing": ("auto", "hash", "aligned", "coordinated"),
     "end_of_input": ("true", "false"),
     "isolation": ("shared", "per_site"),
@@ -74,6 +75,8 @@ class Settings:
     segments where there are several sites, and along paths once that sends much less."""
     hot_keys: str = "auto"
     """Whether keys that are more than a site's share of a join are spread over all sites: `auto` or `off`."""
+    placement: str = "auto"
+    """Whether queries with little work run at one site each where there are very many: `auto` or `off`."""
     isolation: str = "shared"
     """Whether sites share their blocks; `per_site`: a partition that moves is copied, and that is charged."""
     sharing: str = "off"

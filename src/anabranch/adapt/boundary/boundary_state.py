@@ -14,6 +14,7 @@ from anabranch.adapt.eddy.layout_choice import LayoutVotes
 from anabranch.adapt.events import Event
 from anabranch.adapt.measures.rolling import Memory
 from anabranch.adapt.memory.memory_state import MemoryState
+from anabranch.adapt.placement.homes import Homes
 from anabranch.adapt.plans.joins import Joins
 from anabranch.adapt.plans.plan_state import PlanState
 from anabranch.adapt.routing.hot_keys import HotKeys
@@ -50,6 +51,8 @@ class BoundaryState:
     hot: HotKeys = field(default_factory=HotKeys)
     layouts: LayoutVotes = field(default_factory=LayoutVotes)
     events: tuple[Mapping[str, Any], ...] = ()
+    homes: Homes = field(default_factory=Homes)
+    """Not in the manifest: it would grow with queries, and is soon measured again."""
 
     def with_events(self, events: Iterable[Event]) -> BoundaryState:
         """The state with what was decided, for whoever asks later."""

@@ -22,6 +22,7 @@ from anabranch.adapt.boundary.plan_choice import choose_plans, choose_strategy
 from anabranch.adapt.events import Event
 from anabranch.adapt.measures.statistics import Statistics
 from anabranch.adapt.memory.memory_state import MemoryState, choose_budgets, choose_spilled
+from anabranch.adapt.placement.homes import Homes, choose_homes
 from anabranch.adapt.routing.hot_keys import choose_hot_keys
 from anabranch.adapt.routing.join_routing import join_routing
 from anabranch.adapt.routing.routing_choice import choose_routing, start_routing
@@ -84,7 +85,8 @@ def choose(state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Cho
     eddy = eddies.decided(observed.batch, observed.choices, after, fixed=layouts.fixed)
     routing, routed = choose_routing(state.routing, observed, after)
     hot, cooled, spread = choose_hot_keys(state.hot, observed, after)
-    events = (*moves, *held, *reasons, *reordered, *eddy.events, *routed, *spread)
+    homes, placed = _homes(state.homes, observed, after)
+    events = (*moves, *held, *reasons, *reordered, *eddy.events, *routed, *spread, *placed)
     choice = Choice(
         after,
         strategy,
@@ -107,8 +109,25 @@ def choose(state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Cho
         routing=routing,
         hot=hot,
         layouts=layouts,
+        homes=homes,
     )
     return state, choice
+
+
+def _homes(homes: Homes, observed: Observed, after: PartitionMap) -> tuple[Homes, tuple[Event, ...]]:
+    """Which queries run at one site alone, and where."""
+    settings = observed.settings
+    if settings.placement == "off" or settings.copies or settings.memory_budget or after.sites < 2:
+        return Homes(), ()
+    return choose_homes(
+        homes,
+        observed.units,
+        observed.query_s,
+        observed.sites,
+        count=after.sites,
+        slots=observed.slots,
+        batch=observed.batch,
+    )
 
 
 def _moves(

@@ -42,6 +42,8 @@ class BoundarySettings:
     """Whether keys with much of a join's work are spread: `auto` or `off`."""
     ordering: str = "auto"
     """How joins run without a key that all their streams share: `auto`, `plan` or `eddy`."""
+    placement: str = "auto"
+    """Whether small queries run at one site each: `auto` or `off`."""
 
 
 class TrackRules(Protocol):
@@ -115,6 +117,10 @@ class Observed:
         By state of an input, (hash, new rows) of keys that many rows have.
     ended
         Queries that failed or were dropped, in this step or before.
+    units
+        Queries that may run at one site alone: each with those that it shares inputs or states with.
+    query_s
+        CPU seconds by query, or group.
     """
 
     batch: int
@@ -138,6 +144,8 @@ class Observed:
     arrived: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     heavy: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     ended: frozenset[str] = frozenset()
+    units: tuple[tuple[str, ...], ...] = ()
+    query_s: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def common(self) -> Common:

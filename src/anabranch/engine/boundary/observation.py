@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -26,6 +27,7 @@ from anabranch.exchange.station_router import States
 from anabranch.plan.inputs import tree_of
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.nodes import StationsNode
+from anabranch.plan.placement_units import placement_units
 from anabranch.plan.states.state_id import StateId
 from anabranch.queries.catalog import Catalog
 from anabranch.state import BlockMeta, Manifest, QueryStatus, StreamState
@@ -84,6 +86,7 @@ class Observation:
             for r in catalog.layout.queries
             if r.query.name in self.either_way and not r.graph.routing_classes()
         )
+        self.units = placement_units(catalog.layout)
         joins = (plan for plan in catalog.plans if plan.has_tracks)
         self._defaults = {plan.query.name: str(plan.plan) for plan in joins}
 
@@ -160,6 +163,8 @@ class Observation:
             arrived=_arrived(reports),
             heavy=_heavy(reports),
             ended=ended,
+            units=self.units,
+            query_s=dict(sum((Counter(r.query_s) for r in reports), Counter[str]())),
             clocks={
                 s.name: StreamClock(s.max_ts, held.get(s.name), _rows_of(s.name, reports)) for s in streams
             },
@@ -228,6 +233,7 @@ def boundary_settings(settings: Settings) -> BoundarySettings:
         routing=settings.routing,
         hot_keys=settings.hot_keys,
         ordering=settings.ordering,
+        placement=settings.placement,
     )
 
 

@@ -66,7 +66,8 @@ def with_changes(
 
 def _state(state: BoundaryState, prepared: Prepared) -> BoundaryState:
     """What a new session would remember of the joins that there are now."""
-    return BoundaryState.from_json(state.to_json(), prepared.observation.joins)
+    after = BoundaryState.from_json(state.to_json(), prepared.observation.joins)
+    return replace(after, homes=state.homes)
 
 
 def _tracks(tracks: Tracks, prepared: Prepared, catalog: Catalog, batch: int, sites: int) -> Tracks:

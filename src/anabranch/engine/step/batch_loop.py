@@ -286,6 +286,7 @@ class BatchLoop:
             eddies=outcome.decisions.eddies,
             spread=outcome.decisions.spread,
             orderings=outcome.decisions.weighed,
+            homes=outcome.state.homes,
         )
 
     def _deliver(self, manifest: Manifest) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from anabranch.adapt.events import Event
 from anabranch.adapt.routing.join_routing import JoinRouting
+from anabranch.adapt.placement.homes import Homes
 from anabranch.engine.reports import SlotReport
 from anabranch.state import Manifest
 
@@ -30,3 +31,5 @@ class BatchSummary:
     """Joins whose rows were spread: routers, copies, what was predicted."""
     orderings: tuple[Mapping[str, Any], ...] = ()
     """Of joins that can run on one site and at stations: how they run, and what each way would take."""
+    homes: Homes = field(default_factory=Homes)
+    """Queries that run at one site alone from the next step on."""

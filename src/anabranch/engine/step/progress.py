@@ -66,6 +66,8 @@ def progress_of(summary: BatchSummary, *, rows_before: int, lags: Lags | None = 
         eddies=tuple(map(EddyProgress.of, summary.eddies)),
         routing=summary.spread,
         orderings=tuple(map(OrderingProgress.of, summary.orderings)),
+        at_home=len(summary.homes.site),
+        largest_ratio=round(summary.homes.ratio, 1),
     )
 
 

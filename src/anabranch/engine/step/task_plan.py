@@ -14,6 +14,7 @@ from anabranch.engine.step.standing import Standing
 from anabranch.engine.step.times.finality import emissions_of
 from anabranch.engine.task.arrival.admission import oldest_waiting, waiting_blocks
 from anabranch.engine.task.blocks.step_blocks import StepBlocks
+from anabranch.engine.task.home_parts import homes_of
 from anabranch.engine.task.sites.memory_plan import MERGE_COPIES, owing_partitions
 from anabranch.engine.task.sites.site_work import without_unread
 from anabranch.engine.task.sites.step_work import StepWork
@@ -69,13 +70,15 @@ def plan_task(
     tracks, sites = standing.untold(decided.tracks), decided.partition_map.sites
     work = standing.prepared.compiled.work(tracks, decided.partition_map, catalog.failed())
     old = _old_rows(standing, tracks, work, settings, watermarks)
+    slots = 1 if little else min(settings.slots, sites)
     return SlotTask(
         storage=storage,
         stamp=stamp,
         constants=constants,
         roster=roster,
         batch=batch,
-        slots=1 if little else min(settings.slots, sites),
+        slots=slots,
+        homes=_homes(standing, tracks, old, settings) if slots > 1 else b"",
         gathers=little,
         partition_map=decided.partition_map,
         tracks=tracks,
@@ -96,6 +99,23 @@ def plan_task(
         hot=state.hot.keys,
         looks_for_hot_keys=settings.hot_keys == "auto" and sites > 1,
     )
+
+
+def _homes(standing: Standing, tracks: Tracks, old: _OldRows, settings: Settings) -> bytes:
+    """Who works at one site alone in this step: nobody while rows wait or states move."""
+    state, decided = standing.state, standing.decisions
+    plain = decided.admission.is_open and not (old.beside or old.shipments or settings.memory_budget_bytes)
+    if not state.homes.site or not plain or settings.isolation == "per_site":
+        return b""
+    busy = {*tracks.plans, *(t.query for t in tracks.ending), *(r.query for r in tracks.rebuilds)}
+    spread = {s for key in state.hot.keys for s in key.states}
+    layout = standing.catalog.layout
+    for routed in layout.queries if spread else ():
+        if any(layout.inputs[i].state in spread for i in routed.inputs):
+            busy.add(routed.query.name)
+    units = standing.prepared.observation.units
+    apart = {q for unit in units if not busy.isdisjoint(unit) for q in unit} if busy else set()
+    return homes_of(layout, {q: at for q, at in state.homes.site.items() if q not in apart})
 
 
 def _old_rows(

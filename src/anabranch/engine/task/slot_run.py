@@ -27,6 +27,7 @@ from anabranch.engine.task.blocks.block_writer import BlockWriter
 from anabranch.engine.task.blocks.draining_rows import forget_gathered
 from anabranch.engine.task.blocks.open_blocks import OpenBlock, close_blocks, open_blocks, opened
 from anabranch.engine.task.evaluation import Evaluation
+from anabranch.engine.task.home_parts import add_home, at_home, homes_in, over_all, rows_by_home
 from anabranch.engine.task.hop_run import outbox_of, run_hops_inside
 from anabranch.engine.task.hot_groups import with_answering_lanes
 from anabranch.engine.task.results.staging import write_dead_letters
@@ -49,8 +50,15 @@ def run_first_hop(
     task: SlotTask, slot: int, batches: Iterable[pa.RecordBatch], *, attempt: str = "0"
 ) -> Iterator[Parcel]:
     """Work through the sites of `slot` on the rows of one batch; yields what leaves, and the report."""
+    whole, at_homes = task, dict[int, list[pa.RecordBatch]]()
+    if task.homes:
+        batches, at_homes = rows_by_home(task, batches)
+        task = over_all(task)
     run = _SlotRun(task, slot, unique_part(attempt))
     reports = [run.run(batches)]
+    for home in homes_in(whole, slot) if whole.homes else ():
+        part = _SlotRun(at_home(whole, home), 0, unique_part(f"{attempt}.{home}"))
+        add_home(reports[0], part.run(at_homes.get(home, ())), home)
     outbox = run.outbox
     if task.slots == 1:
         reports, outbox = run_hops_inside(task, slot, outbox, reports, attempt=attempt)

@@ -13,6 +13,7 @@ from anabranch.engine.task.arrival.admission import OPEN, Admission
 from anabranch.engine.task.arrival.routing import routers_of
 from anabranch.engine.task.arrival.wire import Wire
 from anabranch.engine.task.blocks.step_blocks import StepBlocks
+from anabranch.engine.task.home_parts import HomeParts
 from anabranch.engine.task.results.live_split import LiveSplit
 from anabranch.engine.task.sites.memory_plan import MemoryPlan
 from anabranch.engine.task.sites.site_work import TrackCompiler, TrackWork
@@ -80,6 +81,8 @@ class SlotTask:
     looks_for_hot_keys: bool = False
     roster: tuple[ConstantsFile, ...] = ()
     """Members that have come and gone since then."""
+    homes: bytes = b""
+    """By query of the layout, the site that works on it alone, or -1; empty if none has one."""
     gathers: bool = False
     """Whether the one slot takes rows from where they are read, without a shuffle."""
 
@@ -103,6 +106,12 @@ class SlotTask:
         """The tracks of every site, and what follows from their plans."""
         compiled = compiled_constants(self.storage, self.constants)
         return compiled.work(self.tracks, self.partition_map, self.failed)
+
+    @property
+    def home_parts(self) -> HomeParts:
+        """Which queries and inputs are at home where."""
+        compiled = compiled_constants(self.storage, self.constants)
+        return compiled.home_parts(self.homes, self.failed)
 
     def split_of(self, query: Query) -> LiveSplit:
         """The members of a group, those that have come and gone since the constants were told included."""
@@ -169,4 +178,5 @@ class SlotTask:
 
     def slot_map(self) -> SlotMap:
         """Which slots get the rows of each partition: those of tracks that end on it, too."""
-        return SlotMap.of(self.partition_map, self.slots, self.step_work.ending)
+        homes = self.home_parts.of_input.tolist() if self.homes else ()
+        return SlotMap.of(self.partition_map, self.slots, self.step_work.ending, homes)

@@ -68,7 +68,7 @@ def route(
     rows = _copied(_addressed(rows, cases), cases)
     if gathers:
         return rows.coalesce(1)
-    slot = slot_map.sql(HASH)
+    slot = slot_map.sql(HASH, TAG)
     if not slot_map.copies:
         return rows.repartitionById(slot_map.slots, F.expr(slot))
     copied = rows.selectExpr("*", f"explode({slot}) AS {_SLOT}")

@@ -41,6 +41,10 @@ class TrackWork:
         )
 
 
+Work = dict[int, tuple[TrackWork, ...]]
+"""By site."""
+MOST_PLANNED = 64
+"""Answers of `TrackCompiler.work` that are remembered."""
 Key = tuple[str, str, int, int | None]
 """Query, plan, beginning and end of a track."""
 
@@ -57,9 +61,9 @@ class TrackCompiler:
         }
         self._compiled: dict[Key, LocalPlan] = {}
         self._joins: dict[tuple[str, tuple[str, ...], str], JoinNode] = {}
-        self._planned: tuple[tuple[Tracks, PartitionMap, frozenset[str]], dict[int, tuple[TrackWork, ...]]]
-        self._planned = (Tracks({}), PartitionMap.even(1), frozenset()), {}
-        """What `work` was asked last, and its answer: most batches ask the same again."""
+        self._planned: dict[frozenset[str], tuple[tuple[Tracks, PartitionMap], Work]] = {}
+        """By queries that do not work what `work` was asked last, and its answer: most batches ask the same
+        again."""
 
     def plan_of(self, track: Track) -> LocalPlan:
         key = _key(track)
@@ -97,14 +101,12 @@ class TrackCompiler:
         old = [block for block in kept if track.until is None or block.batch < track.until]
         return _rows_of(old, track.partitions) <= _rows_of(kept, owned)
 
-    def work(
-        self, tracks: Tracks, partition_map: PartitionMap, failed: frozenset[str]
-    ) -> dict[int, tuple[TrackWork, ...]]:
+    def work(self, tracks: Tracks, partition_map: PartitionMap, failed: frozenset[str]) -> Work:
         """By site, what it has to do in the next batch."""
-        asked = tracks, partition_map, failed
-        if self._planned[1] and asked == self._planned[0]:
-            return self._planned[1]
-        work = {}
+        asked, before = (tracks, partition_map), self._planned.get(failed)
+        if before is not None and asked == before[0]:
+            return before[1]
+        work: Work = {}
         known: set[Key] = set()
         for site, owned in enumerate(partition_map.partitions_by_site()):
             mine = [TrackWork(plan, owned) for plan in self._plain if plan.query.name not in failed]
@@ -119,7 +121,9 @@ class TrackCompiler:
             ]
             work[site] = tuple(mine)
         self._compiled = {key: plan for key, plan in self._compiled.items() if key in known}
-        self._planned = asked, work
+        if before is None and len(self._planned) >= MOST_PLANNED:
+            self._planned.clear()
+        self._planned[failed] = asked, work
         return work
 
     def _of_track(self, tracks: Tracks, track: Track, shared: bool) -> TrackWork:

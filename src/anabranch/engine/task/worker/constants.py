@@ -18,6 +18,7 @@ from typing import Any
 
 from anabranch.adapt.tracks.tracks import Tracks
 from anabranch.engine.task.arrival.wire import Wire
+from anabranch.engine.task.home_parts import HomeParts
 from anabranch.engine.task.results.live_split import LiveSplit
 from anabranch.engine.task.sites.site_work import TrackCompiler
 from anabranch.engine.task.sites.step_work import StepWork
@@ -32,6 +33,8 @@ from anabranch.state.paths import CONSTANTS
 from anabranch.state.stamp import Stamp, stamp_of
 from anabranch.state.storage import Storage
 
+MOST_PARTS = 64
+"""Parts of steps whose work a process remembers."""
 KEPT = 8
 """Constants that a process remembers: those of some sessions, as they were and as they are."""
 
@@ -67,8 +70,9 @@ class Compiled:
         self.compiler = TrackCompiler(constants.layout, constants.plans)
         self.defaults = {p.query.name: str(p.plan) for p in constants.plans if p.has_tracks}
         """By join its plan, where no site has one of its own."""
-        self._asked: tuple[Tracks, PartitionMap, frozenset[str]] | None = None
-        self._work = StepWork({})
+        self._work: dict[frozenset[str], tuple[Tracks, PartitionMap, StepWork]] = {}
+        """By queries that do not work: what was asked last, and the answer."""
+        self._homes: tuple[bytes, frozenset[str], HomeParts] | None = None
         self._splits: dict[str, LiveSplit] = {}
         self._heard: tuple[ConstantsFile, ...] = ()
         """Changes that splits have gone through."""
@@ -82,14 +86,27 @@ class Compiled:
         tracks
             Of queries that it does not name, all sites run the plan that is known.
         """
-        asked = tracks, partition_map, failed
-        if self._asked is None or any(a is not b for a, b in zip(asked, self._asked, strict=True)):
-            whole = tracks.for_queries(self.defaults, partition_map.sites)
-            by_site = self.compiler.work(whole, partition_map, failed)
-            if by_site is not self._work.by_site:
-                self._work = StepWork(by_site, self.constants.layout.shared)
-            self._asked = asked
-        return self._work
+        known = self._work.get(failed)
+        if known is not None and known[0] is tracks and known[1] is partition_map:
+            return known[2]
+        whole = tracks.for_queries(self.defaults, partition_map.sites)
+        by_site = self.compiler.work(whole, partition_map, failed)
+        if known is not None and known[2].by_site is by_site:
+            found = known[2]
+        else:
+            found = StepWork(by_site, self.constants.layout.shared)
+        if known is None and len(self._work) >= MOST_PARTS:
+            self._work.clear()
+        self._work[failed] = tracks, partition_map, found
+        return found
+
+    def home_parts(self, homes: bytes, failed: frozenset[str]) -> HomeParts:
+        """Who is at home where; the same objects as long as nobody moves."""
+        known = self._homes
+        if known is None or known[:2] != (homes, failed):
+            known = homes, failed, HomeParts.of(self.constants.layout, homes, failed)
+            self._homes = known
+        return known[2]
 
     def split_of(self, query: Query, storage: Storage, roster: tuple[ConstantsFile, ...]) -> LiveSplit:
         """The members of a group after some changes; what this process has heard of is not read again."""
