@@ -28,7 +28,7 @@ A, B = stream("a"), stream("b")
 MANY = 40
 
 
-@settings(max_examples=25, phases=FIND_AND_SHRINK)
+@settings(max_examples=12, phases=FIND_AND_SHRINK)
 @given(cases(), st.integers(0, 1 << 20), st.booleans())
 def test_homes_change_no_result(case: Case, seed: int, restless: bool) -> None:
     check_case(case, RestlessHomes(seed, RestlessDecider(seed) if restless else None))
@@ -41,7 +41,7 @@ def test_homes_change_no_result_of_thousands(case: Case, seed: int, restless: bo
     check_case(case, RestlessHomes(seed, RestlessDecider(seed) if restless else None))
 
 
-@settings(max_examples=15, phases=FIND_AND_SHRINK)
+@settings(max_examples=8, phases=FIND_AND_SHRINK)
 @given(aggregate_cases(), st.integers(0, 1 << 20))
 def test_homes_change_no_aggregate(case: AggregateCase, seed: int) -> None:
     check_aggregates(case, decider=RestlessHomes(seed))
