@@ -100,7 +100,8 @@ def _with_blocks(part: SlotTask) -> SlotTask:
     blocks = tuple(block for block in part.blocks if block.state in stateful)
     names = {block.name for block in blocks}
     merges = [group for group in part.merges if group[0] in names]
-    return replace(part, step_blocks=StepBlocks(part.storage, blocks, (), merges))
+    beside = frozenset(block.name for block in part.blocks) - names
+    return replace(part, step_blocks=StepBlocks(part.storage, blocks, (), merges), beside=beside)
 
 
 def homes_in(task: SlotTask, slot: int) -> list[int]:

@@ -98,7 +98,9 @@ class _SlotRun:
         moved = self._readdress()
         split, answering = with_answering_lanes(self.task, self.owned, arrivals.split)
         reached = self.at_work | answering.flags()
-        old = open_blocks(self._storage, (*self.task.blocks, *moved), reached, sparing=spilled)
+        old = open_blocks(
+            self._storage, (*self.task.blocks, *moved), reached, sparing=spilled, beside=self.task.beside
+        )
         new, waiting = self._admit(new, old)
         entering = self._enter_joined(old)
         self._phases.mark("open")

@@ -83,6 +83,8 @@ class SlotTask:
     """Members that have come and gone since then."""
     homes: bytes = b""
     """By query of the layout, the site that works on it alone, or -1; empty if none has one."""
+    beside: frozenset[str] = frozenset()
+    """Blocks of other parts of the step (`home_parts`)."""
     gathers: bool = False
     """Whether the one slot takes rows from where they are read, without a shuffle."""
 

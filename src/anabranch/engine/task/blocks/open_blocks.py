@@ -56,7 +56,12 @@ _opened: dict[Storage, _Opened] = {}
 
 
 def open_blocks(
-    storage: Storage, blocks: Sequence[BlockMeta], partitions: np.ndarray, *, sparing: bool = False
+    storage: Storage,
+    blocks: Sequence[BlockMeta],
+    partitions: np.ndarray,
+    *,
+    sparing: bool = False,
+    beside: frozenset[str] = frozenset(),
 ) -> dict[StateId, list[OpenBlock]]:
     """Blocks by state that have rows of some of the partitions; others that were open are forgotten.
 
@@ -64,6 +69,8 @@ def open_blocks(
     ----------
     sparing
         Open them without bringing all of them into memory.
+    beside
+        Names of others that stay open if they are.
 
     Raises
     ------
@@ -72,7 +79,7 @@ def open_blocks(
     """
     mine = PartitionSet.where(partitions)
     known = _opened_of(storage)
-    known.retain({b.name for b in blocks})
+    known.retain({b.name for b in blocks} | beside)
     storage.need_local(f"{BLOCKS}/{b.name}" for b in blocks)
     by_state: dict[StateId, list[OpenBlock]] = {}
     for meta in blocks:
