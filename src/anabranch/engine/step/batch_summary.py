@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anabranch.adapt.events import Event
-from anabranch.adapt.routing.join_routing import JoinRouting
 from anabranch.adapt.placement.homes import Homes
+from anabranch.adapt.routing.join_routing import JoinRouting
 from anabranch.engine.reports import SlotReport
 from anabranch.state import Manifest
 
