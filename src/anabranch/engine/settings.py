@@ -75,7 +75,7 @@ class Settings:
     segments where there are several sites, and along paths once that sends much less."""
     hot_keys: str = "auto"
     """Whether keys that are more than a site's share of a join are spread over all sites: `auto` or `off`."""
-    placement: str = "auto"
+    placement: str = "off"
     """Whether queries with little work run at one site each where there are very many: `auto` or `off`."""
     isolation: str = "shared"
     """Whether sites share their blocks; `per_site`: a partition that moves is copied, and that is charged."""
