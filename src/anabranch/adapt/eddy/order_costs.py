@@ -9,7 +9,7 @@ from anabranch.adapt.eddy.lottery import Station, draw, path_costs
 
 UPKEEP = 0.04
 """What an eddy costs beside the rows that the lottery draws, as part of the work: stations of lower rank have
-blocks and joins of their own (the steady load of `anabranch bench stations`)."""
+blocks and joins of their own. An estimate: with both, a steady load took 1.04 to 1.07."""
 
 
 @dataclass(frozen=True, slots=True)
