@@ -43,10 +43,9 @@ def step_manifest(
         The manifest that it follows, and its digest.
     left
         Blocks and streams after the step.
-    catalog
-        The queries after the step, with what they have emitted and why some have failed.
-    tables
-        By static table, the version that the batch has used.
+    catalog, tables
+        The queries after the step, with what they have emitted and why some have failed; the version of
+        each static table that the batch has used.
     tracks
         Those that were decided, without plans that the catalog has.
     """
