@@ -30,10 +30,11 @@ class Counted(np.ndarray):
 def looked_at_to_count(inputs: int) -> int:
     """Elements computed on, to count rows of one stream that so many inputs want."""
     layout = SimpleNamespace(inputs=[SimpleNamespace(stream="s", stateless=False) for _ in range(inputs)])
-    arrivals = Arrivals(SimpleNamespace(layout=layout), EVERYTHING, EVERYTHING)  # type: ignore[arg-type]
+    task = SimpleNamespace(layout=layout, aligned={}, coordinated={}, hot=())
+    arrivals = Arrivals(task, EVERYTHING, EVERYTHING)  # type: ignore[arg-type]
     tags = np.random.default_rng(3).integers(0, inputs, ROWS, dtype=np.int32) * 2 + 1
     Counted.elements = 0
-    arrivals._count(tags.view(Counted), np.arange(ROWS).view(Counted))
+    arrivals._count(tags.view(Counted), np.arange(ROWS).view(Counted), None)
     stream = arrivals.streams["s"]
     assert (stream.accepted, stream.max_ts) == (ROWS, ROWS - 1)
     return Counted.elements
