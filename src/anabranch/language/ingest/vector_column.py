@@ -26,7 +26,7 @@ def vector_of(name: str, kind: exp.DataType) -> Vector | None:
     number = type_name(inner) if isinstance(inner, exp.DataType) else ""
     if number not in FLOATING or length is None or not 1 <= length <= MOST_DIMENSIONS:
         raise Refusal(
-            f"an array of {kind.sql('spark')} has no place in queries",
+            f"{kind.sql('spark')} is not supported",
             f"say how many numbers it has: {name} DOUBLE[3], or FLOAT[3], up to {MOST_DIMENSIONS}; or take "
             "it apart with CREATE STREAM … AS SELECT",
         )
