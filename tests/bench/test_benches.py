@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("streams", [2, 3])
+@pytest.mark.parametrize("streams", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_all_engines_give_the_same_join(spark: SparkSession, tmp_path: Path, streams: int) -> None:
     bench = JoinBench(
         rows=200, batches=5, window_batches=2, streams=3 if streams == 3 else 2, keys="string", warm_s=0

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from tests.support.generated_aggregates import AggregateCase, aggregate_cases, check_aggregates
 
-QUICK = 100
+QUICK = 70
 LONG = 5_000
 FIND_AND_SHRINK = (Stage.explicit, Stage.reuse, Stage.generate, Stage.shrink)  # explaining takes minutes
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.support.generated import Batch, Case, Phase, batch_splits, cases, settings_of_phase
 from tests.support.oracle_check import check_case, check_results, check_rows, run_case
 
-QUICK = 130
+QUICK = 80
 LONG = 5_000
 FIND_AND_SHRINK = (Stage.explicit, Stage.reuse, Stage.generate, Stage.shrink)  # explaining takes minutes
 

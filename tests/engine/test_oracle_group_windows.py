@@ -10,7 +10,7 @@ from tests.support.generated_aggregates import AggregateCase, check_aggregates
 from tests.support.generated_windows import joined_window_cases, window_cases
 from tests.support.small_budgets import Budgeted, budgeted, check_budgeted
 
-QUICK = 80
+QUICK = 60
 LONG = 5_000
 FIND_AND_SHRINK = (Stage.explicit, Stage.reuse, Stage.generate, Stage.shrink)  # explaining takes minutes
 
