@@ -64,10 +64,10 @@ def _last_number(pattern: str) -> Callable[[str], int]:
 def _examples(said: str) -> int:
     """Sessions that Hypothesis says have passed.
 
-    >>> _examples("a:\\n - 240 passing examples, 0 failing\\nb:\\n - 50 passing examples, 0 failing")
+    >>> _examples("a:\\n - 240 passing examples, 0 failing\\nb:\\n - 50 passing, 0 failing, and 2 invalid")
     290
     """
-    return sum(map(int, re.findall(r"(\d+) passing examples", said)))
+    return sum(map(int, re.findall(r"(\d+) passing(?: examples)?,", said)))
 
 
 KINDS = (
