@@ -77,6 +77,23 @@ def test_small_queries_get_homes_at_several_sites(monkeypatch: pytest.MonkeyPatc
     assert any(found["off"].values())
 
 
+def test_random_homes_are_homes_of_steps() -> None:
+    """Else the sessions above would compare nothing."""
+    decider, at_home = RestlessHomes(1), 0
+    with scratch() as root:
+        texts = {"p": join_of(1), "q": join_of(2), "r": join_of(3)}
+        run = LocalRun(
+            root, (A, B), bind((A, B), **texts), settings=Settings(sites=4, slots=2), decider=decider
+        )
+        for batch in range(6):
+            new = rows(*((i % 5, i % 4) for i in range(40)), first=40 * batch)
+            run.batch({"a": new, "b": new})
+            at_home += bool(run.loop._task(batch + 1, 0.0).homes)
+        run.close()
+    assert decider.chosen > 4
+    assert at_home > 4
+
+
 def test_queries_that_share_an_input_have_one_home() -> None:
     texts = {"p": "SELECT id FROM a WHERE v = 1", "q": "SELECT id, k FROM a WHERE v = 1", "r": join_of(3)}
     with scratch() as root:

@@ -10,6 +10,7 @@ from anabranch.adapt.boundary.decider import AdaptiveDecider, Decider
 from anabranch.adapt.boundary.decisions import Decisions
 from anabranch.adapt.boundary.observed import Observed
 from anabranch.adapt.placement.homes import Homes
+from anabranch.plan.placement_units import placement_units
 
 
 class RestlessHomes:
@@ -32,7 +33,7 @@ class RestlessHomes:
         self, state: BoundaryState, observed: Observed, decisions: Decisions
     ) -> tuple[BoundaryState, Decisions]:
         draw = random.Random(f"{self._seed} {observed.batch} {observed.step} homes")
-        units = [unit for unit in observed.units if draw.random() < 0.7]
+        units = [unit for unit in placement_units(observed.joins.layout) if draw.random() < 0.7]
         sites = decisions.partition_map.sites
         homes = {q: at for unit in units for at in (draw.randrange(sites),) for q in unit}
         self.chosen += bool(homes)

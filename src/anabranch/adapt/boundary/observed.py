@@ -42,7 +42,7 @@ class BoundarySettings:
     """Whether keys with much of a join's work are spread: `auto` or `off`."""
     ordering: str = "auto"
     """How joins run without a key that all their streams share: `auto`, `plan` or `eddy`."""
-    placement: str = "auto"
+    placement: str = "off"
     """Whether small queries run at one site each: `auto` or `off`."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -86,7 +87,6 @@ class Observation:
             for r in catalog.layout.queries
             if r.query.name in self.either_way and not r.graph.routing_classes()
         )
-        self.units = placement_units(catalog.layout)
         joins = (plan for plan in catalog.plans if plan.has_tracks)
         self._defaults = {plan.query.name: str(plan.plan) for plan in joins}
 
@@ -109,6 +109,11 @@ class Observation:
                 if query.status is not QueryStatus.RUNNING
             ),
         )
+
+    @cached_property
+    def units(self) -> tuple[tuple[str, ...], ...]:
+        """Queries that may run at one site alone; worked out when somebody asks."""
+        return placement_units(self._layout)
 
     def of(
         self,
@@ -163,8 +168,8 @@ class Observation:
             arrived=_arrived(reports),
             heavy=_heavy(reports),
             ended=ended,
-            units=self.units,
-            query_s=dict(sum((Counter(r.query_s) for r in reports), Counter[str]())),
+            units=self.units if settings.placement != "off" else (),
+            query_s=_query_s(reports) if settings.placement != "off" else {},
             clocks={
                 s.name: StreamClock(s.max_ts, held.get(s.name), _rows_of(s.name, reports)) for s in streams
             },
@@ -197,6 +202,11 @@ def _choices(plans: Sequence[LocalPlan]) -> tuple[StationChoice, ...]:
 
 def _rows_of(stream: str, reports: Sequence[SlotReport]) -> int:
     return sum(report.streams[stream].accepted for report in reports if stream in report.streams)
+
+
+def _query_s(reports: Sequence[SlotReport]) -> dict[str, float]:
+    """CPU seconds by query or group, over all slots."""
+    return dict(sum((Counter(r.query_s) for r in reports), Counter[str]()))
 
 
 def _arrived(reports: Sequence[SlotReport]) -> dict[int, tuple[int, int]]:
