@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy.typing as npt
 
 from anabranch.adapt.measures.site_report import Abandoned as Abandoned
 from anabranch.adapt.measures.site_report import JoinReport as JoinReport
@@ -80,11 +83,17 @@ def charge_packing(reports: Sequence[SlotReport]) -> None:
                 sites[source].copy_s += seconds
 
 
-def charge_shared(report: SlotReport, seconds: float, rows: Floats) -> None:
-    """Share what was made of kept rows for all sites of a slot among them, by the rows that they keep."""
-    kept = sum(rows[site.site] for site in report.sites)
+def charge_shared(report: SlotReport, seconds: float, rows: Floats, site_of: npt.NDArray[Any]) -> None:
+    """Share what was made of kept rows for all sites of a slot among them, by the rows that they keep.
+
+    Parameters
+    ----------
+    rows
+        By partition.
+    """
+    mine = {site.site: float(rows[site_of == site.site].sum()) for site in report.sites}
     for site in report.sites:
-        site.busy_s += float(seconds * rows[site.site] / kept) if kept else 0.0
+        site.busy_s += seconds * mine[site.site] / (sum(mine.values()) or 1.0)
 
 
 def charge_writing(report: SlotReport, seconds: float, *, passing_s: float = 0.0) -> None:

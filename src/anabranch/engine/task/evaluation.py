@@ -17,7 +17,7 @@ from anabranch.engine.task.arrival.outbox import Outbox, Stop
 from anabranch.engine.task.arrival.split_rows import SplitRows
 from anabranch.engine.task.blocks.block_slices import slice_block
 from anabranch.engine.task.blocks.block_writer import BlockWriter
-from anabranch.engine.task.blocks.open_blocks import OpenBlock
+from anabranch.engine.task.blocks.open_blocks import OpenBlock, rows_kept
 from anabranch.engine.task.common_rows import CommonRows
 from anabranch.engine.task.coordinated_run import CoordinatedRun
 from anabranch.engine.task.hot_groups import lane_shares
@@ -111,8 +111,8 @@ class Evaluation:
         for group in group_sites(self._sites, self.task.work, rows, apart=self._apart()):
             report = self._run_group(group, new, held, take_over)
             self.report.sites += [report] if len(group.sites) == 1 else shares.of(group, report)
-        kept = _total(block.rows_of for blocks in held.values() for block in blocks)
-        charge_shared(self.report, SHARED_WORK.seconds - shared_s, sum_by_site(kept, self._site_of, sites))
+        kept = rows_kept(held)
+        charge_shared(self.report, SHARED_WORK.seconds - shared_s, kept, self._site_of)
         for lane, its in (split or {}).items():
             self._run_split(lane, its, held)
         self._weigh(chain.from_iterable(held.values()))

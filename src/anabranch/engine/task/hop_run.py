@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from anabranch.adapt.measures.statistics import sum_by_site
 from anabranch.engine.reports import SiteReport, SlotReport, charge_shared, charge_writing
 from anabranch.engine.step.times.phase_times import PhaseTimes
 from anabranch.engine.task.arrival.outbox import Outbox, Stop
 from anabranch.engine.task.arrival.parcel import Arrived, Parcel, opened, report_parcel
 from anabranch.engine.task.blocks.block_writer import BlockWriter
-from anabranch.engine.task.blocks.open_blocks import OpenBlock, close_blocks, open_blocks
+from anabranch.engine.task.blocks.open_blocks import OpenBlock, close_blocks, open_blocks, rows_kept
 from anabranch.engine.task.common_rows import CommonRows
 from anabranch.engine.task.coordinated_run import CoordinatedRun, by_partition, whose
 from anabranch.engine.task.results.result_files import ResultFiles
@@ -113,9 +112,7 @@ class _HopRun:
         shared_s = SHARED_WORK.seconds
         for site in self._sites:
             self._run_site(site, new, travelled, old)
-        kept = sum((b.rows_of for blocks in old.values() for b in blocks), np.zeros(PARTITIONS))
-        by_site = sum_by_site(kept, self._site_of, self.task.partition_map.sites)
-        charge_shared(self.report, SHARED_WORK.seconds - shared_s, by_site)
+        charge_shared(self.report, SHARED_WORK.seconds - shared_s, rows_kept(old), self._site_of)
         phases.mark("join")
         self._writers.close(self.report)
         charge_writing(self.report, self._writing_s())

@@ -100,6 +100,11 @@ def open_blocks(
     return by_state
 
 
+def rows_kept(blocks: Mapping[StateId, Sequence[OpenBlock]]) -> np.ndarray:
+    """Rows of all blocks, by partition."""
+    return sum((b.rows_of for its in blocks.values() for b in its), np.zeros(PARTITIONS))
+
+
 def opened(storage: Storage) -> Mapping[str, OpenBlock]:
     """Blocks of a checkpoint that are open, by name."""
     return _opened_of(storage).blocks
