@@ -20,11 +20,11 @@ from anabranch.operators.group.answered_share import EVERYTHING
 from anabranch.plan.aggregate import window_node
 from anabranch.plan.inputs import layout_of
 from anabranch.plan.logical import Query
-from anabranch.state import compaction
 from anabranch.testing.stream_model import accepted_rows, expected_rows, scratch
 from tests.engine.stations import names_of
 from tests.engine.theta_joins import STREAMS, random_batches
 from tests.support.oracle_check import check_rows
+from tests.support.restarted_session import check_restarted
 from tests.support.restless import RestlessDecider
 
 TEXTS = {
@@ -85,32 +85,17 @@ def check_session(seed: int, texts: dict[str, str] = TEXTS, *, sharing: str = "o
         sharing=sharing,
     )
     decider = RestlessDecider(seed, waits=draw.random() < 0.5, keys=[0])
-    hot = 0
-    with (
-        scratch() as root,
-        mock.patch.object(compaction, "FAN_IN", 2),
-        mock.patch.object(heavy_keys, "LEAST_ROWS", 1),
-    ):
-        run = LocalRun(root, STREAMS, queries, settings=settings, decider=decider)
-        sinks = run.sinks
+    hot = list[int]()
+
+    def watch(run: LocalRun) -> None:
         assert (len(run.loop.catalog.layout.queries) < len(queries)) == (sharing != "off")
-        for number, batch in enumerate(batches):
-            if number == 3:
-                run.close()
-                run = LocalRun(root, STREAMS, queries, sinks=sinks, settings=settings, decider=decider)
-            run.batch(batch)
-            hot += len(run.loop._state.hot.keys)
-            if number % 2:
-                run.drain()
-        run.end_of_input()
-        results = {query.name: run.results(query.name) for query in queries}
-        run.close()
-    models = accepted_rows(STREAMS, batches)
-    for query in queries:
-        tables = {name: model.rows_for(query) for name, model in models.items()}
-        expected = expected_rows(query, STREAMS, tables)
-        check_rows(results[query.name], expected, what=f"seed {seed}: {query.text}")
-    return sum(table.num_rows for table in results.values()), hot
+        hot.append(len(run.loop._state.hot.keys))
+
+    with mock.patch.object(heavy_keys, "LEAST_ROWS", 1):
+        results = check_restarted(
+            STREAMS, queries, batches, settings=settings, decider=decider, seed=seed, watch=watch
+        )
+    return results, sum(hot)
 
 
 def test_groups_that_become_hot_and_cool_change_no_result() -> None:

@@ -13,9 +13,9 @@ from anabranch.engine.settings import Settings
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Query
 from anabranch.plan.states.state_id import StateId, StateKind
-from anabranch.testing.stream_model import accepted_rows, expected_rows, scratch
+from anabranch.testing.stream_model import scratch
 from tests.engine.stations import STREAMS, any_way, names_of, random_batches
-from tests.support.oracle_check import check_rows
+from tests.support.restarted_session import check_restarted
 from tests.support.restless import RestlessDecider
 from tests.support.small_budgets import budgets_in_bytes
 
@@ -54,29 +54,13 @@ def check_session(seed: int) -> int:
         quota_pairs=draw.choice((60, 300, 200_000_000)),
     )
     with ExitStack() as around:
-        root = around.enter_context(scratch())
         around.enter_context(any_way(seed))
         if is_small:
             around.enter_context(budgets_in_bytes())
         decider = RestlessDecider(seed) if draw.random() < 0.5 else None
-        run = LocalRun(root, STREAMS, queries, settings=settings, decider=decider)
-        sinks = run.sinks
-        for number, batch in enumerate(batches):
-            if number == 3:
-                run.close()
-                run = LocalRun(root, STREAMS, queries, sinks=sinks, settings=settings, decider=decider)
-            run.batch(batch)
-        run.end_of_input()
-        results = {query.name: run.results(query.name) for query in queries}
-        failed = run.loop.failures
-        run.close()
-    models = accepted_rows(STREAMS, batches)
-    for query in queries:
-        if query.name not in failed:
-            tables = {name: model.rows_for(query) for name, model in models.items()}
-            expected = expected_rows(query, STREAMS, tables)
-            check_rows(results[query.name], expected, what=f"seed {seed}: {query.text}")
-    return sum(results[query.name].num_rows for query in queries if query.name not in failed)
+        return check_restarted(
+            STREAMS, queries, batches, settings=settings, decider=decider, seed=seed, may_end=True
+        )
 
 
 def test_queries_that_share_stations_give_what_the_oracle_gives_also_when_one_of_them_is_ended() -> None:

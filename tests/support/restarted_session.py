@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from unittest import mock
 
 from anabranch.adapt.boundary.decider import Decider
@@ -21,10 +21,20 @@ def check_restarted(
     batches: Sequence[Batch],
     *,
     settings: Settings,
-    decider: Decider,
+    decider: Decider | None,
     seed: int,
+    watch: Callable[[LocalRun], None] = lambda _: None,
+    may_end: bool = False,
 ) -> int:
-    """Run all batches, whatever the decider changes between them; returns the number of results."""
+    """Run all batches, whatever the decider changes between them; returns the number of results.
+
+    Parameters
+    ----------
+    watch
+        Called after every batch.
+    may_end
+        Whether a quota may end queries, which are not compared then.
+    """
     with scratch() as root, mock.patch.object(compaction, "FAN_IN", 2):
         run = LocalRun(root, streams, queries, settings=settings, decider=decider)
         sinks = run.sinks
@@ -33,9 +43,12 @@ def check_restarted(
                 run.close()
                 run = LocalRun(root, streams, queries, sinks=sinks, settings=settings, decider=decider)
             run.batch(batch)
+            watch(run)
             if number % 2:
                 run.drain()
         run.end_of_input()
+        assert may_end or not run.loop.failures, run.loop.failures
+        queries = [query for query in queries if query.name not in run.loop.failures]
         results = {query.name: run.results(query.name) for query in queries}
         run.close()
     models = accepted_rows(streams, batches)
