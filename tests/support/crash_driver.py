@@ -33,7 +33,7 @@ from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.slot_run import run_first_hop
 from anabranch.engine.task.slot_task import SlotTask
 from anabranch.language.flow import parse_flow
-from anabranch.spark import execute as spark_execute
+from anabranch.spark import slot_stages
 from anabranch.spark.run_driver import RunDriver
 from anabranch.spark.session import Session
 from anabranch.spark.start import begin_run
@@ -166,8 +166,8 @@ def main(arguments: list[str]) -> None:
     flow, checkpoint, *settings = arguments
     conf = dict(setting.split("=", 1) for setting in settings)
     master = conf.pop("master", None)
-    spark_execute.run_first_hop = fragile_first_hop  # type: ignore[attr-defined]
-    spark_execute.run_hop = fragile_later_hop  # type: ignore[attr-defined]
+    slot_stages.run_first_hop = fragile_first_hop  # type: ignore[attr-defined]
+    slot_stages.run_hop = fragile_later_hop  # type: ignore[attr-defined]
     note_batches()
     if crash := os.environ.get("ANABRANCH_CRASH_AT"):
         step, _, batch = crash.partition("@")

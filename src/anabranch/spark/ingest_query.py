@@ -21,6 +21,7 @@ from anabranch.spark.reading.ingest import ingest
 from anabranch.spark.reading.prepared import same_everywhere
 from anabranch.spark.reading.sources import source_names
 from anabranch.spark.run_driver import RunDriver
+from anabranch.spark.slot_stages import SlotStages
 from anabranch.spark.start.conf import await_sources, batch_conf, cheap_logs, conf_set
 from anabranch.spark.start.log_files import log_files_known
 from anabranch.spark.tables.table_reader import TableReader
@@ -54,14 +55,17 @@ class IngestQuery:
         self._tables, self._warmed = tables, warmed
         self._name, self._trigger = name, trigger
         self._empty_files = EmptyFiles(checkpoint)
+        self._stages = SlotStages()
         self._rows: DataFrame
         """What the next step works on."""
         self._wired: DataFrame
         """What Spark's query sends, as long as no query comes."""
+        self._is_set = False
+        """Whether the session of Spark's query has the settings of our jobs."""
 
     def execute(self, task: SlotTask) -> Sequence[SlotReport]:
         """Run the slots of a step over the rows that were handed over."""
-        return execute_on_spark(self._rows, task)
+        return execute_on_spark(self._rows, task, self._stages)
 
     def begin(self, driver: RunDriver, *, end_of_input: bool) -> None:
         """Start Spark's query, and let the driver watch over it."""
@@ -87,7 +91,7 @@ class IngestQuery:
 
     def _launch(self, driver: RunDriver) -> StreamingQuery:
         """Start Spark's query for the queries there are now."""
-        loop = driver.loop
+        loop, self._is_set = driver.loop, False
         with same_everywhere(self._spark):
             met = self._tables.joined(loop.catalog.table_joins)
             self._wired = ingest(loop.layout, loop.wire, loop.catalog.streams, self._frames, met)
@@ -107,8 +111,10 @@ class IngestQuery:
 
     def _process(self, driver: RunDriver, rows: DataFrame, batch: int) -> None:
         """Run one micro-batch; Spark calls it."""
-        for key, value in batch_conf(driver.loop.wire).items():
-            rows.sparkSession.conf.set(key, value)
+        if not self._is_set:  # Spark's query has a session of its own, the same in every batch
+            for key, value in batch_conf(driver.loop.wire).items():
+                rows.sparkSession.conf.set(key, value)
+            self._is_set = True
         offsets, source_id = spark_position(self._checkpoint, batch)
         self._warmed()
         changes = self._tables.note(batch)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyspark import cloudpickle
 from rich.table import Table
 
 from anabranch.engine.local_driver import LocalRun
@@ -19,7 +18,7 @@ from anabranch.engine.settings import Settings
 from anabranch.engine.task.worker.constants import compiled_constants
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Column, Query, Stream
-from anabranch.spark.execute import first_hop
+from anabranch.spark.slot_stages import packed, unpacked
 from anabranch.state.manifest_codec import encode
 from anabranch.workloads.stream_files import START_US
 
@@ -85,10 +84,9 @@ def run_constants(
     manifest = summary.manifest
     plan_ms = _median_ms(lambda: run.next_task())
     task = run.next_task()
-    function = first_hop(task)
-    sent = _pickled(function)
-    pickle_ms = _median_ms(lambda: _pickled(function))
-    unpickle_ms = _median_ms(lambda: pickle.loads(sent))  # noqa: S301 - made above
+    sent = packed(task)
+    pickle_ms = _median_ms(lambda: packed(task))
+    unpickle_ms = _median_ms(lambda: unpacked(sent))
     constants = compiled_constants(task.storage, task.constants).constants
     run.close()
     assert manifest.catalog_file is not None
@@ -152,11 +150,6 @@ def _rows(batch: int, rows: int, values: int) -> dict[str, pa.Table]:
         )
         for name in STREAMS
     }
-
-
-def _pickled(function: Callable[..., object]) -> bytes:
-    """A task's function as Spark sends it."""
-    return bytes(cloudpickle.dumps(function))  # type: ignore[no-untyped-call]
 
 
 def _median_ms(work: Callable[[], object]) -> float:
