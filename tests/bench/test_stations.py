@@ -16,9 +16,10 @@ def test_orders_give_the_same_results_and_the_eddy_finds_the_better_one(tmp_path
     assert found.results
     assert found.first[0] < 0.6, "nothing is known of either at first"
     assert found.first[-1] > 0.9
+    assert found.migration > 0
     scale = run_station_scale(tmp_path / "scale", rows=2_000, sites=4, batches=1)
     assert scale.spread > 0
-    assert [table.row_count for table in stations_tables({"steady": found}, scale)] == [1, 2]
+    assert [table.row_count for table in stations_tables({"steady": found}, scale)] == [1, 3]
 
 
 def test_rows_of_two_populations_take_opposite_orders(tmp_path: Path) -> None:

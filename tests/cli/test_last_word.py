@@ -21,10 +21,14 @@ A = stream("a", lateness_us=5)
 COUNTS = "SELECT k, COUNT(*) AS n FROM a [RANGE 9 MICROSECONDS] GROUP BY k"
 
 
-def word(root: Path, queries: Sequence[Query], *batches: pa.Table, stopped: bool = False) -> Event:
+def word(
+    root: Path, queries: Sequence[Query], *batches: pa.Table, stopped: bool = False, ended: bool = False
+) -> Event:
     run = LocalRun(root, [A], queries)
     for batch in batches:
         run.batch({"a": batch})
+    if ended:
+        run.end_of_input()
     run.drain()
     run.close()
     stop: Any = SimpleNamespace(signal=signal.SIGINT if stopped else None)
@@ -53,6 +57,17 @@ def test_late_refused_and_waiting_are_told_in_words_and_numbers(tmp_path: Path, 
 def test_having_may_let_fewer_through(tmp_path: Path) -> None:
     event = word(tmp_path, bind((A,), q=f"{COUNTS} HAVING COUNT(*) > 1"), rows((1, 10), (2, 40)))
     assert "up to 1 result waits for later rows" in event.message
+
+
+def test_windows_that_are_not_over_wait_until_the_input_ends(tmp_path: Path) -> None:
+    text = "SELECT k, COUNT(*) AS n FROM a GROUP BY k, window(ts, INTERVAL 10 MICROSECONDS)"
+    queries = bind((A,), tumbling=text, q=COUNTS)
+    event = word(tmp_path / "open", queries, rows((1, 10), (2, 40)))
+    assert "1 result waits for later rows, and so do open windows of tumbling; --end" in event.message
+    alone = word(tmp_path / "alone", queries[:1], rows((1, 10), (2, 40)))
+    assert "; open windows of tumbling wait for later rows; --end-of-input emits them;" in alone.message
+    over = word(tmp_path / "over", queries[:1], rows((1, 10)), ended=True)
+    assert "; no results wait;" in over.message
 
 
 def test_a_run_that_found_nothing_says_so(tmp_path: Path) -> None:

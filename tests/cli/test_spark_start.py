@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,3 +47,17 @@ def test_without_a_failure_and_after_wrong_input_the_log_is_deleted(
     assert "log is kept" not in capsys.readouterr().err
     spark_start._delete_passing_logs()
     assert not log.exists()
+
+
+def test_the_jvm_ignores_sigterm_and_we_do_not_while_it_starts() -> None:
+    ask = [sys.executable, "-c", "import signal; print(signal.getsignal(signal.SIGTERM).name)"]
+
+    def child() -> str:
+        found = subprocess.run(ask, preexec_fn=lambda: None, capture_output=True, text=True, check=True)
+        return found.stdout.strip()
+
+    before = signal.getsignal(signal.SIGTERM)
+    with spark_start._spared_signals():
+        assert signal.getsignal(signal.SIGTERM) is before
+        assert child() == "SIG_IGN"
+    assert child() == "SIG_DFL"

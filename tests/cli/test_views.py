@@ -15,7 +15,7 @@ from anabranch.cli.screen.screen import Screen
 from anabranch.cli.screen.views import JsonView, LineView, LiveView, batch_line, choose_view
 from anabranch.engine.progress import Progress, QueryProgress, SiteProgress, StateProgress, StreamProgress
 from anabranch.errors import AnabranchError
-from anabranch.spark.run_html import run_html
+from anabranch.spark.run_html import SHOWN_QUERIES, run_html
 
 
 def progress(batch: int, **changes: Any) -> Progress:
@@ -135,6 +135,23 @@ def test_rows_per_second_are_the_same_on_the_screen_in_lines_in_json_and_in_note
     assert "(123,456 rows/s)" in batch_line(batch)
     assert json.loads(capsys.readouterr().out)["processedRowsPerSecond"] == 123_456.0
     assert "(123,456 rows/s)" in run_html("running", batch, [])
+    assert "(123,456 rows/s)" in repr(batch)
+
+
+def test_a_notebook_shows_plans_and_decisions_and_no_query_runs_in_a_run_that_has_ended() -> None:
+    queries = {f"q{n}": QueryProgress("running", n, 0) for n in range(SHOWN_QUERIES + 2)}
+    queries["q1"] = QueryProgress("failed", 0, 0, failure="matches <too> many pairs")
+    html = run_html(
+        "stopped",
+        progress(3, queries=queries),
+        [Event(2, EventKind.PLAN_CHANGED, "site 0 takes ((a b) c)")],
+        plans={"q0": ["((a b) c)", "((b c) a)"], "q2": ["(a b)"]},
+    )
+    assert "running" not in html
+    assert "matches &lt;too&gt; many pairs" in html
+    assert "((a b) c) at 1 sites, ((b c) a) at 1" in html
+    assert "site 0 takes ((a b) c)" in html
+    assert "2 more queries" in html
 
 
 def test_a_round_is_told_in_a_line_per_kind_however_many_sites_it_concerns() -> None:

@@ -28,6 +28,7 @@ from anabranch.state.storage import lease
 from anabranch.testing.stream_model import StreamModel, accepted_rows, expected_rows
 from tests.engine.directed_runs import STREAMS, joined, steady_batches
 from tests.engine.nasty_runs import bind
+from tests.support.coming_and_going import is_to_ask
 from tests.support.crash_scenario import forget_processes_memory, often_collected, scratch
 from tests.support.disk_faults import Disk, DiskFault, failing_disk
 from tests.support.faults import SimulatedCrash
@@ -85,12 +86,13 @@ class Script:
         return cls(tuple(stays))
 
     def ask(self, run: LocalRun, batch: int, root: Path) -> None:
-        """Ask for what is to change with a batch."""
-        for stay in self.stays:
-            if stay.last == batch:
-                run.drop(stay.name)
-        for stay in self.stays:
-            if stay.first == batch + 1:
+        """Ask for what is to change with a batch, unless it has."""
+        going = [stay.name for stay in self.stays if stay.last == batch]
+        coming = [stay for stay in self.stays if stay.first == batch + 1]
+        if is_to_ask(run, batch, going=going, coming=[stay.name for stay in coming]):
+            for name in going:
+                run.drop(name)
+            for stay in coming:
                 run.add(stay.name, stay.text, Connector("parquet", str(root / stay.folder)))
 
 
@@ -134,7 +136,7 @@ class World:
     def live(self) -> None:
         """One life of the process, to the end of input."""
         forget_processes_memory()
-        decider = None if self.seed is None else RestlessDecider(self.seed, waits=False)
+        decider = None if self.seed is None else RestlessDecider(self.seed)
         with patch.object(lease, "LEASE_S", 0.0), often_collected():
             run = LocalRun(
                 self.root / "ck",
@@ -146,8 +148,7 @@ class World:
             )
             try:
                 while self.done < BATCHES:
-                    if run.next_batch == self.done:
-                        self.script.ask(run, self.done, self.root)
+                    self.script.ask(run, self.done, self.root)
                     run.batch(batches()[self.done], number=self.done)
                     self.done += 1
                 run.drain()

@@ -39,7 +39,9 @@ def texts(count: int) -> dict[str, str]:
 
 
 def started(root: Path, count: int) -> LocalRun:
-    return LocalRun(root, (A, B), bind((A, B), **texts(count)), settings=Settings(sites=4, slots=1))
+    return LocalRun(
+        root, (A, B), bind((A, B), **texts(count)), settings=Settings(sites=4, slots=1, sharing="off")
+    )
 
 
 def told(count: int) -> tuple[int, int]:

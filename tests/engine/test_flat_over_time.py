@@ -40,11 +40,11 @@ def sizes(run: LocalRun, root: Path) -> Counter[str]:
     del found["events.jsonl"], found["progress.jsonl"]
     manifest, catalog = run.loop.manifest, run.loop.catalog
     assert manifest is not None
-    assert manifest.catalog_file is not None
+    assert manifest.catalog_log is not None
     task = run.next_task()
     compiled = compiled_constants(run.storage, task.constants)
     found["manifest, bytes"] = len(encode(manifest))
-    found["catalog, bytes"] = len(PosixStorage(root).read(manifest.catalog_file.name))
+    found["catalog, bytes"] = len(PosixStorage(root).read(manifest.catalog_log.whole.name))
     found["queries"] = len(catalog.states)
     found["forgotten"] = len(catalog.forgotten) + len(catalog.retired)
     found["members indexed"] = sum(len(split.members) for split in compiled._splits.values())

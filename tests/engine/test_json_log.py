@@ -9,6 +9,7 @@ from anabranch.adapt.events import Event, EventKind
 from anabranch.engine import json_log
 from anabranch.engine.json_log import EVENT_LOG, PROGRESS_LOG, JsonLog, read_log
 from anabranch.engine.local_driver import LocalRun
+from anabranch.engine.progress import Progress, QueryProgress, StateProgress
 from anabranch.state import PosixStorage
 from tests.engine.nasty_runs import bind, rows, stream
 
@@ -53,3 +54,9 @@ def test_progress_is_logged_beside_events_one_line_per_step(tmp_path: Path) -> N
     assert [(p["batchId"], p["numInputRows"]) for p in logged] == [(0, 2), (1, 1)]
     assert logged[1]["queries"]["q"]["numOutputRows"] == 1
     assert logged == [p.to_json() for p in run.record.progress]
+
+
+def test_a_line_of_progress_tells_of_the_busiest_queries_and_of_all_that_failed() -> None:
+    queries = {f"q{i}": QueryProgress("running", i, 0, "broken" if i == 3 else None, 0.0) for i in range(50)}
+    told = Progress(0, 0, "", 0, StateProgress(0, 0, 0, {}), queries=queries).to_json(most=10)["queries"]
+    assert set(told) == {"q3", *(f"q{i}" for i in range(40, 50))}

@@ -18,7 +18,10 @@ LONG_S = 30.0
 def read_everything(stopped: threading.Event) -> SimpleNamespace:
     """Spark's handle of a query that has ended by itself; notes when it is told to stop."""
     return SimpleNamespace(
-        awaitTermination=lambda timeout=None: True, exception=lambda: None, stop=stopped.set
+        awaitTermination=lambda timeout=None: True,
+        exception=lambda: None,
+        isActive=False,
+        stop=stopped.set,
     )
 
 

@@ -21,9 +21,11 @@ from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.engine.sinks.shared_sink import shared
 from anabranch.engine.task.results.staging import output_schema
 from anabranch.plan.logical import Connector
+from anabranch.state import catalog_log
 from anabranch.state.storage import lease
 from anabranch.testing.stream_model import StreamModel, accepted_rows, expected_rows
-from tests.queries.generated_groups import STREAMS, A, B, bound, filtered, joined, rows_of
+from tests.queries.generated_groups import NASTY, STREAMS, A, B, bound, filtered, joined, rows_of
+from tests.support.coming_and_going import is_to_ask
 from tests.support.crash_scenario import forget_processes_memory, often_collected, scratch
 from tests.support.disk_faults import Disk, DiskFault, failing_disk
 from tests.support.faults import SimulatedCrash
@@ -31,10 +33,9 @@ from tests.support.generated import Batch
 from tests.support.oracle_check import check_rows
 from tests.support.restless import RestlessDecider
 
-BATCHES = 6
+BATCHES = 9
 COLUMNS = ["{a}.id AS x", "{b}.id AS y"]
 BASE = "SELECT a.id AS x, b.id AS y FROM a [RANGE 5 SECONDS] a, b [RANGE 5 SECONDS] b WHERE a.k = b.k"
-NASTY = ("it's", 'a"b', "q;--", "é\n✈", "select", "_.%", "x" * 300)
 CRASHES = int(os.environ.get("ANABRANCH_MEMBER_CRASHES", "8"))
 LONG = range(100, 100 + int(os.environ.get("ANABRANCH_MEMBER_SEEDS", "40")))
 
@@ -91,9 +92,12 @@ class World:
     root: Path
     seed: int
     restless: bool = False
+    dissolves: float = 0.0
+    """How often a group is dissolved, useful or not."""
     done: int = 0
     ended: bool = False
     layouts: int = 0
+    events: set[str] = field(default_factory=set)
     stays: tuple[Stay, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -109,12 +113,12 @@ class World:
             max_blocks=1,
             keep_manifests=2,
             rebalance="off",
-            skew_buffer_rows=0,  # rows that wait when their query goes have no results
-            sharing=rng.choice(("open", "open", "auto")),
+            sharing=rng.choice(("open", "open", "always")),
         )
-        decider = RestlessDecider(self.seed, waits=False) if self.restless else None
+        decider = RestlessDecider(self.seed, dissolves=self.dissolves) if self.restless else None
         few = patch.object(prepared, "FEW", rng.choice((2, 256)))
-        with patch.object(lease, "LEASE_S", 0.0), often_collected(), few:
+        merges = patch.multiple(catalog_log, FAN=rng.choice((2, 8)), FEW=rng.choice((4, 64)))
+        with patch.object(lease, "LEASE_S", 0.0), often_collected(), few, merges:
             run = LocalRun(
                 self.root / "ck",
                 (A, B),
@@ -125,8 +129,7 @@ class World:
             )
             try:
                 while self.done < BATCHES:
-                    if run.next_batch == self.done:
-                        self._ask(run)
+                    self._ask(run)
                     before = run.loop.layout.inputs
                     run.batch(batches(self.seed)[self.done], number=self.done)
                     self.layouts += run.loop.layout.inputs is not before
@@ -135,14 +138,16 @@ class World:
                 run.end_of_input()
                 self.ended = True
             finally:
+                self.events |= {str(event.kind) for event in run.record.events}
                 run.close()
 
     def _ask(self, run: LocalRun) -> None:
-        for stay in self.stays:
-            if stay.last == self.done:
-                run.drop(stay.name)
-        for stay in self.stays:
-            if stay.first == self.done + 1:
+        going = [stay.name for stay in self.stays if stay.last == self.done]
+        coming = [stay for stay in self.stays if stay.first == self.done + 1]
+        if is_to_ask(run, self.done, going=going, coming=[stay.name for stay in coming]):
+            for name in going:
+                run.drop(name)
+            for stay in coming:
                 run.add(stay.name, stay.text, Connector("parquet", str(self.root / stay.folder)))
 
     def check(self) -> int:
@@ -187,11 +192,20 @@ def test_members_have_the_rows_of_their_own_batches(seed: int) -> None:
         assert world.check() > 0
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_that_are_dissolved_at_any_boundary_leave_results_as_they_are(seed: int) -> None:
+    with scratch("members") as root:
+        world = World(root, seed, restless=True, dissolves=0.3)
+        world.live()
+        assert world.check() > 0
+        assert world.events >= {"group_dissolved", "group_over"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", LONG)
 def test_members_of_many_sessions_have_the_rows_of_their_own_batches(seed: int) -> None:
     with scratch("members") as root:
-        world = World(root, seed, restless=seed % 2 == 1)
+        world = World(root, seed, restless=seed % 2 == 1, dissolves=seed % 4 / 5)
         world.live()
         world.check()
 
@@ -203,7 +217,7 @@ def test_a_crash_at_any_step_of_joining_and_leaving_loses_and_doubles_nothing() 
         seed = (0, 2)[number % 2]
         step, fault = divmod(number * 997 % (steps[seed] * len(DiskFault)), len(DiskFault))
         with scratch("members") as root:
-            world = World(root, seed)
+            world = World(root, seed, restless=number % 4 > 1, dissolves=0.4)
             disk = Disk(root, step + 1, list(DiskFault)[fault], number)
             while not world.ended:
                 try:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from unittest import mock
 
+import pyarrow as pa
 import pytest
 
 from anabranch.adapt.boundary.boundary_state import BoundaryState
@@ -19,11 +22,13 @@ from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.language.flow import bind_query
 from anabranch.plan.inputs import MAX_TIME
+from anabranch.plan.logical import Query
 from anabranch.plan.nodes import StationsNode
 from anabranch.plan.stations.readdressing import to_stations
 from anabranch.testing.oracle_compare import DifferentRows
 from anabranch.testing.stream_model import accepted_rows, expected_rows, scratch
 from tests.engine.stations import STREAMS, any_way, names_of, random_batches, random_tree
+from tests.support.generated import Batch
 from tests.support.oracle_check import check_rows
 from tests.support.restless import RestlessDecider
 from tests.support.small_budgets import budgets_in_bytes
@@ -84,6 +89,13 @@ def check_session(seed: int, *, restless_too: bool) -> int:
     return changes
 
 
+def check_all(queries: Sequence[Query], batches: Sequence[Batch], results: Mapping[str, pa.Table]) -> None:
+    models = accepted_rows(STREAMS, batches)
+    for query in queries:
+        tables = {name: model.rows_for(query) for name, model in models.items()}
+        check_rows(results[query.name], expected_rows(query, STREAMS, tables), what=query.text)
+
+
 def check_calm(seed: int) -> int:
     return check_session(seed, restless_too=False)
 
@@ -95,6 +107,38 @@ def test_a_join_that_changes_at_any_boundary_gives_what_the_oracle_gives(first: 
 
 def test_moves_waits_and_rescales_change_nothing_while_joins_change() -> None:
     assert sum(check_session(seed, restless_too=True) for seed in range(100, 104))
+
+
+def test_a_join_takes_all_its_rows_along_whatever_others_keep_of_them() -> None:
+    """Its streams are kept for a query with short windows, too, which goes on with less."""
+
+    class Leaves(AdaptiveDecider):
+        def decide(self, state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Decisions]:
+            state, decisions = super().decide(state, observed)
+            return state, replace(decisions, orderings={"one_key": observed.batch >= 8})
+
+    texts = {
+        name: re.sub("[0-9] SECONDS", f"{seconds} SECONDS", TEXTS["one_key"])
+        for name, seconds in {"one_key": 12, "short": 1}.items()
+    }
+    queries = [bind_query(name, text, names_of(STREAMS)) for name, text in texts.items()]
+    batches = random_batches(random.Random(3), 12)
+    settings = Settings(sites=2, slots=2, ordering="auto", rebalance="off", migration="off")
+    with scratch() as root:
+        run = LocalRun(root, STREAMS, queries, settings=settings, decider=Leaves())
+        shared = {node.state for node in run.loop.catalog.plans[0].nodes()}
+        assert shared & {node.state for node in run.loop.catalog.plans[1].nodes()}, "nothing is shared"
+        for batch in batches:
+            run.batch(batch)
+        assert isinstance(run.loop.catalog.plans[0].root, StationsNode)
+        results = {query.name: run.results(query.name) for query in queries}
+        run.close()
+    check_all(queries, batches, results)
+
+
+def test_a_join_takes_joined_rows_along_that_another_discards_at_the_same_boundary() -> None:
+    """In this session a query with the same states changes its plan when the join goes to stations."""
+    assert check_session(1252, restless_too=True)
 
 
 def test_what_the_decider_wants_happens_and_is_told_and_a_restart_goes_on_with_it() -> None:
@@ -124,6 +168,42 @@ def test_what_the_decider_wants_happens_and_is_told_and_a_restart_goes_on_with_i
         "query grouped runs as a join tree from the next step on",
         "query grouped runs at stations on all sites, each row in its own order from the next step on",
     ]
+
+
+@pytest.mark.parametrize(("name", "restarts"), [("grouped", 0), ("cycle", 0), ("twice", 0), ("one_key", 1)])
+def test_what_ingest_sends_for_one_layout_is_read_for_the_other(name: str, restarts: int) -> None:
+    """But for joins on one key: their trees carry its hash as the address alone."""
+    query = bind_query(name, TEXTS[name], names_of(STREAMS))
+    batches = random_batches(random.Random(9), 4)
+    with scratch() as root:
+        run = LocalRun(
+            root, STREAMS, [query], settings=Settings(sites=2, slots=2, ordering="plan", routing="hash")
+        )
+        run.loop.change(ordering="eddy")
+        for batch in batches:
+            run.batch(batch)
+        assert isinstance(run.loop.catalog.plans[0].root, StationsNode)
+        assert run.restarts == restarts
+        run.close()
+
+
+def test_queries_that_shared_what_ingest_sends_part_without_a_restart() -> None:
+    """Each of them needs other columns of the same rows."""
+    texts = {"grouped": TEXTS["grouped"], "chain": TEXTS["grouped"].split(",")[0] + f", c.id AS c {FROM}"}
+    texts["chain"] += " WHERE a.u = b.u AND b.v = c.v"
+    queries = [bind_query(name, text, names_of(STREAMS)) for name, text in texts.items()]
+    batches = random_batches(random.Random(10), 8, most=20)
+    with scratch() as root:
+        run = LocalRun(root, STREAMS, queries, settings=Settings(sites=2, slots=2, routing="hash"))
+        assert run.loop.layout.queries[0].inputs == run.loop.layout.queries[1].inputs
+        for number, batch in enumerate(batches):
+            run.loop.change(ordering="plan" if number % 2 else "eddy")
+            run.batch(batch)
+        run.end_of_input()
+        assert run.restarts == 0
+        results = {query.name: run.results(query.name) for query in queries}
+        run.close()
+    check_all(queries, batches, results)
 
 
 def test_a_change_that_has_to_wait_is_told_once_with_the_reason_and_comes_when_it_can() -> None:

@@ -24,7 +24,7 @@ from anabranch.operators.group import (
 from anabranch.operators.group.final_rows import Emission
 from anabranch.queries.reconcile import reconcile
 from tests.support.generated_aggregates import aggregate_cases, check_aggregates
-from tests.support.planted import assert_caught
+from tests.support.planted import assert_caught, each_change
 
 ENOUGH = 400
 Planted = AbstractContextManager[Any]
@@ -123,6 +123,6 @@ BUGS: list[Callable[[], Planted]] = [
 ]
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+@pytest.mark.parametrize("bug", each_change(BUGS))
 def test_the_oracle_catches_a_planted_bug_in_aggregates(bug: Callable[[], Planted]) -> None:
     assert_caught(bug, aggregate_cases(), check_aggregates, enough=ENOUGH)

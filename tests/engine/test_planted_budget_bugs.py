@@ -17,7 +17,7 @@ from anabranch.operators.group import window_grouping
 from anabranch.operators.group.final_rows import Emission
 from anabranch.queries.catalog import Catalog
 from tests.support.generated_aggregates import aggregate_cases
-from tests.support.planted import assert_caught
+from tests.support.planted import assert_caught, each_change
 from tests.support.small_budgets import budgeted, check_budgeted
 
 ENOUGH = 800
@@ -76,6 +76,6 @@ BUGS: list[Callable[[], Planted]] = [
 ]
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+@pytest.mark.parametrize("bug", each_change(BUGS))
 def test_the_oracle_catches_a_planted_bug_in_what_a_budget_does(bug: Callable[[], Planted]) -> None:
     assert_caught(bug, budgeted(aggregate_cases()), check_budgeted, enough=ENOUGH)

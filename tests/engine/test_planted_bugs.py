@@ -24,7 +24,7 @@ from anabranch.operators.rows import row_set as rows
 from anabranch.plan import local_plan
 from tests.support import oracle_check
 from tests.support.generated import cases
-from tests.support.planted import assert_caught
+from tests.support.planted import assert_caught, each_change
 
 ENOUGH = 600
 """Sessions within which every planted bug must show; most show within 15, early expiry takes longest."""
@@ -187,6 +187,6 @@ BUGS = [
 ]
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+@pytest.mark.parametrize("bug", each_change(BUGS))
 def test_the_oracle_catches_a_planted_bug(bug: Any) -> None:
     assert_caught(bug, cases(), oracle_check.check_case, enough=ENOUGH)

@@ -17,7 +17,7 @@ from anabranch.operators import kept_states, plan_operator
 from anabranch.operators.group import alive_results, window_aggregate, window_distinct
 from anabranch.plan import inputs as layout
 from anabranch.plan.nodes import JoinNode
-from tests.support.planted import assert_caught_by_seeds
+from tests.support.planted import assert_caught_by_seeds, each_change
 from tests.support.restless_groups import check_restless_groups
 
 ENOUGH = 150
@@ -96,6 +96,6 @@ BUGS: list[Callable[[], Planted]] = [
 ]
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+@pytest.mark.parametrize("bug", each_change(BUGS))
 def test_restless_sessions_catch_a_planted_bug_above_a_join(bug: Callable[[], Planted]) -> None:
     assert_caught_by_seeds(bug, range(ENOUGH), check_restless_groups)

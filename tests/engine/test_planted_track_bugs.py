@@ -23,7 +23,7 @@ from anabranch.operators.join.sources import ending_chains, ending_rows
 from anabranch.operators.join.sources.chain_rows import ChainRows
 from anabranch.operators.join.sources.row_source import SiteRows
 from anabranch.plan.inputs import TIME
-from tests.support.planted import assert_caught_by_seeds
+from tests.support.planted import assert_caught_by_seeds, each_change
 from tests.support.restless_session import check_restless_session
 
 ENOUGH = 60
@@ -212,7 +212,7 @@ RARE: list[Callable[[], Planted]] = [
 """Bugs that need a rare coincidence: not within `ENOUGH` sessions."""
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+@pytest.mark.parametrize("bug", each_change(BUGS))
 def test_restless_sessions_catch_a_planted_bug(bug: Callable[[], Planted]) -> None:
     assert_caught_by_seeds(bug, range(ENOUGH), check_restless_session)
 

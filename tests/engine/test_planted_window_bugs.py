@@ -20,7 +20,7 @@ from anabranch.operators.group.windows import aligned_windows, grouped_windows, 
 from anabranch.plan.logical import GroupWindow
 from tests.support.generated_aggregates import check_aggregates
 from tests.support.generated_windows import window_cases
-from tests.support.planted import assert_caught
+from tests.support.planted import assert_caught, each_change
 from tests.support.small_budgets import budgeted, check_budgeted
 
 ENOUGH = 400
@@ -112,7 +112,7 @@ BUGS: list[Callable[[], Planted]] = [
 ]
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+@pytest.mark.parametrize("bug", each_change(BUGS))
 def test_the_oracle_catches_a_planted_bug_in_windows(bug: Callable[[], Planted]) -> None:
     assert_caught(bug, window_cases(), check_aggregates, enough=ENOUGH)
 

@@ -135,3 +135,17 @@ def test_a_flow_file_declares_vectors() -> None:
     assert [c.name for c in stream.columns] == ["id", "v[0]", "v[1]", "v[2]", "ts"]
     assert stream.prepared is not None
     assert stream.prepared.declared[1] == Column("v", "array<double>")
+
+
+def test_a_select_at_ingest_makes_vectors_by_a_cast() -> None:
+    source = "CREATE STREAM p (raw ARRAY<DOUBLE>, ts TIMESTAMP) FROM parquet 'p' AS SELECT ts, {} TIME ts;"
+    (stream,) = parse_flow(source.format("CAST(raw AS FLOAT[2]) AS v")).streams
+    assert stream.columns == (Column("ts", "timestamp"), *Vector("v", "float", 2).elements)
+    with pytest.raises(QueryError, match="say how many numbers"):
+        parse_flow(source.format("CAST(raw AS STRING[2]) AS v"))
+
+
+def test_a_length_that_a_select_at_ingest_would_lose_is_refused() -> None:
+    with pytest.raises(QueryError, match=r"CAST\(v AS DOUBLE\[3\]\) AS v") as error:
+        parse_flow("CREATE STREAM p (v DOUBLE[3], ts TIMESTAMP) FROM json 'p' AS SELECT v, ts TIME ts;")
+    assert (error.value.line, error.value.column) == (1, 18)

@@ -9,6 +9,7 @@ from pathlib import Path
 from anabranch.engine.warm_up import ROWS, made_up_rows, warm_up
 from anabranch.language.flow import bind_query, parse_flow
 from anabranch.plan.logical import Column, Stream
+from anabranch.spark.start.warm_workers import MOST_QUERIES, of_each_pattern
 
 _KINDS = (
     *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date"),
@@ -24,6 +25,7 @@ from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.warm_up import warm_up
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Column, Stream
+from anabranch.spark.start.warm_workers import MOST_QUERIES, of_each_pattern
 
 columns = (Column("k", "bigint"), Column("x", "double"), Column("ts", "timestamp"))
 streams = [Stream(name, columns, "ts", 0) for name in "ab"]
@@ -82,3 +84,12 @@ def test_made_up_rows_never_reach_the_sink_of_a_query(tmp_path: Path) -> None:
     )
     warm_up(flow.streams, flow.queries)
     assert not (tmp_path / "out").exists()
+
+
+def test_of_thousands_of_queries_that_differ_in_constants_one_warms_workers_up() -> None:
+    streams = {"s": Stream("s", (Column("k", "bigint"), Column("ts", "timestamp")), "ts")}
+    texts = [f"SELECT {'k' if i % 3 else 'k + 1 AS k'} FROM s WHERE k = {i}" for i in range(3000)]
+    queries = [bind_query(f"q{i}", text, streams) for i, text in enumerate(texts)]
+    assert {query.name for query in of_each_pattern(queries)} == {"q0", "q1"}
+    others = [bind_query(f"n{i}", f"SELECT k AS k{i} FROM s", streams) for i in range(100)]
+    assert len(of_each_pattern(others)) == MOST_QUERIES

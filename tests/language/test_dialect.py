@@ -121,6 +121,8 @@ def test_a_window_stands_behind_the_name_of_its_stream(window: str, size: int, s
         ("CREATE STREAM ^`../s` (ts TIMESTAMP) FROM json TIME ts", "is not a stream name"),
         ("CREATE QUERY ^`a/b` INTO console AS SELECT id FROM orders", "is not a query name"),
         ("CREATE QUERY q ^AS SELECT id FROM orders", "expected INTO"),
+        ("CREATE QUERY q INTO ^consol AS SELECT id FROM orders", "write INTO console"),
+        ("CREATE QUERY q INTO parquet ^AS SELECT id FROM orders", "expected a directory"),
         ("CREATE QUERY q INTO console ^SELECT id FROM orders", "expected AS"),
         ("CREATE QUERY ^matched INTO console AS SELECT id FROM orders", "declared twice"),
         ("CREATE STREAM ^ORDERS (ts TIMESTAMP) FROM json TIME ts", "declared twice"),

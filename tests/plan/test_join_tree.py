@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 
 import pytest
 
 from anabranch.plan.graph import JoinGraph
 from anabranch.plan.stations.join_tree import Edge, JoinTree
+from anabranch.plan.stations.spanning_trees import spanning_trees
 
 
 def tree_of(*edges: str) -> JoinTree:
@@ -94,3 +96,54 @@ def test_a_star_of_eight_streams_has_seven_stations() -> None:
     assert len(tree.edges) == 7
     assert len(tree.rows_at(tree.edges[0], "a")) == 64
     assert tree.rows_at(tree.edges[0], "b") == (("b",),)
+
+
+Row = dict[str, tuple[int, ...]]
+"""By reference, values of its keys by class, and a number of its own."""
+
+
+def everything_met(draw: random.Random, graph: JoinGraph, tree: JoinTree, rows: list[Row]) -> Counter[str]:
+    """Let rows arrive at stations in any order, joined ones too, each where it likes; counts results."""
+    waiting: list[tuple[Row, Edge | None]] = [(row, None) for row in rows]
+    kept: dict[tuple[int, str], list[Row]] = {
+        (e.number, a): [] for e in tree.edges for a in (e.left, e.right)
+    }
+    results = Counter[str]()
+    while waiting:
+        row, made_at = waiting.pop(draw.randrange(len(waiting)))
+        if len(row) == len(tree.aliases):
+            results[str(sorted(row.items()))] += 1
+            continue
+        aliases = tuple(a for a in tree.aliases if a in row)
+        edge = draw.choice(tree.ways(aliases, made_at))
+        end, other = (edge.left, edge.right) if edge.left in row else (edge.right, edge.left)
+        kept[edge.number, end].append(row)
+        waiting += [(row | met, edge) for met in kept[edge.number, other] if are_equal(graph, row, met)]
+    return results
+
+
+def are_equal(graph: JoinGraph, one: Row, other: Row) -> bool:
+    """Whether all equalities between rows of two sets of references hold."""
+    return all(one[a][c] == other[b][c] for a in one for b in other for c in graph.shared_classes((a,), (b,)))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_combination_is_met_once_whatever_way_rows_take(seed: int) -> None:
+    """The rule of stations by brute force: random graphs, cycles among them, and any spanning tree."""
+    draw = random.Random(seed)
+    names = "abcde"[: draw.choice((3, 4, 5))]
+    pairs = [(names[draw.randrange(i)], name) for i, name in enumerate(names) if i]
+    pairs += [tuple(sorted(draw.sample(names, 2))) for _ in range(draw.choice((0, 1, 2)))]
+    graph = JoinGraph(tuple(names), tuple(frozenset(pair) for pair in pairs), ())
+    tree = draw.choice(list(spanning_trees(graph)))
+    by_name = {name: [(*(draw.randrange(2) for _ in pairs), number) for number in range(3)] for name in names}
+    rows: list[Row] = [{name: values} for name, its in by_name.items() for values in its]
+    expected = Counter(
+        str(sorted(zip(names, combined, strict=True)))
+        for combined in itertools.product(*by_name.values())
+        if all(
+            are_equal(graph, {a: x}, {b: y})
+            for (a, x), (b, y) in itertools.combinations(zip(names, combined, strict=True), 2)
+        )
+    )
+    assert everything_met(draw, graph, tree, rows) == expected

@@ -34,6 +34,8 @@ B = Stream(
     3_000_000,
 )
 STREAMS: Mapping[str, Stream] = {"a": A, "b": B}
+NASTY = ("it's", 'a"b', "q;--", "é\n✈", "select", "_.%", "x" * 300)
+"""Names of queries."""
 TEXTS = (None, "", "a", "ab", "abc", "b", "it's", "é")
 _FILTERS_A = (
     "{a}.v > 0",
@@ -167,7 +169,10 @@ def _at(second: float) -> datetime:
 
 def _settings(rng: random.Random) -> Settings:
     return Settings(
-        sites=rng.choice((1, 2, 7)), slots=rng.choice((1, 2)), max_blocks=rng.choice((0, 12)), sharing="auto"
+        sites=rng.choice((1, 2, 7)),
+        slots=rng.choice((1, 2)),
+        max_blocks=rng.choice((0, 12)),
+        sharing="always",
     )
 
 

@@ -14,6 +14,7 @@ from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.memory_sink import MemorySink
 from anabranch.engine.sinks.sink import ResultBatch
+from anabranch.engine.step.query_costs import cpu_by_query
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Query
 from anabranch.testing.stream_model import accepted_rows, expected_rows, scratch
@@ -127,3 +128,28 @@ def test_a_sink_that_fails_ends_its_queries_alone(sharing: str) -> None:
     assert "the disk of the sink is full" in session.loop.failures["broken"]
     check(session, "wide", WIDE, rows)
     assert set(kept.column("query").to_pylist()) == {"broken", "broken too"}
+
+
+@pytest.mark.parametrize("sharing", ["off", "open"])
+def test_a_query_that_takes_too_much_time_ends_alone(sharing: str) -> None:
+    rows = [
+        {
+            name: pa.concat_tables([rows_of(random.Random(n), name, number, 300) for n in range(4)])
+            for name in STREAMS
+        }
+        for number in range(3)
+    ]
+    texts = {"wide": WIDE, "narrow": NARROW, "few": "SELECT a.id AS x FROM a WHERE a.k = 1 AND a.v > 1"}
+    with scratch() as root:
+        settings = Settings(sites=1, slots=1, sharing=sharing)
+        session = LocalRun(root, (A, B), [bound(n, t) for n, t in texts.items()], settings=settings)
+        session.batch(rows[0])  # whatever is compiled is nobody's fault
+        took = cpu_by_query(session.batch(rows[1]).reports)
+        assert took["wide"] > 4 * took["narrow"], "or this says nothing"
+        session.loop.change(quota_cpu_ms=int(500 * took["wide"]))
+        session.batch(rows[2])
+        session.close()
+    assert set(session.loop.failures) == {"wide"}
+    assert "of CPU time in one batch" in session.loop.failures["wide"]
+    for name in ("narrow", "few"):
+        check(session, name, texts[name], rows)

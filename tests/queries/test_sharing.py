@@ -13,9 +13,9 @@ from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.memory_sink import MemorySink
 from anabranch.language.flow import bind_query
-from anabranch.queries import groups
-from anabranch.queries.benefit import Benefit
 from anabranch.queries.catalog import Catalog, explain_query
+from anabranch.queries.grouping import groups
+from anabranch.queries.grouping.benefit import Benefit
 from anabranch.testing.stream_model import scratch
 from tests.queries.generated_groups import STREAMS, A, B, group_case, rows_of
 from tests.support.generated import Case
@@ -83,7 +83,7 @@ def test_a_group_beyond_the_quotas_of_all_ends_with_its_members_and_leaves_nothi
     rng = random.Random(3)
     rows = {name: rows_of(rng, name, 0, 80) for name in STREAMS}
     with scratch() as root:
-        settings = Settings(sites=2, slots=2, quota_pairs=20, sharing="auto")
+        settings = Settings(sites=2, slots=2, quota_pairs=20, sharing="always")
         run = LocalRun(root, (A, B), queries, settings=settings)
         run.batch(rows)
         assert {"wide", "narrow"} <= run.loop.failures.keys()

@@ -75,12 +75,12 @@ def _needed(root: Path) -> tuple[str, ...]:
         manifest = run.loop.manifest
         assert manifest is not None
         live = {f"blocks/{b.name}" for b in run.loop._task(3, 0.0).blocks}
-        assert manifest.catalog_file is not None
+        assert manifest.catalog_log is not None
         staged = {f"staged/{f.name}" for f in (*manifest.results, *manifest.dead_letters)}
     finally:
         run.close()
     assert len(live) > 3
-    return tuple(sorted(live | staged | {"manifests/0000000002.0000.json", manifest.catalog_file.name}))
+    return tuple(sorted(live | staged | {"manifests/0000000002.0000.json", manifest.catalog_log.whole.name}))
 
 
 def test_every_damage_is_named_and_no_wrong_row_comes_out(pristine: Pristine) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql.functions import spark_partition_id
 
 from anabranch.engine.sinks.memory_sink import MemorySink
 from anabranch.engine.task.arrival.routing import routed
+from anabranch.engine.task.arrival.sent_rows import ReadAs, Relabelling
 from anabranch.engine.task.arrival.wire import TAG
 from anabranch.exchange.address import PARTITIONS
 from anabranch.exchange.partition_map import PartitionMap
@@ -24,7 +25,7 @@ from anabranch.exchange.split_router import HotKey, SplitInput, SplitRouter
 from anabranch.exchange.station_router import Redirect, Ways
 from anabranch.language.flow import bind_query
 from anabranch.plan.inputs import HASH, TIME
-from anabranch.spark.reading.ingest import route
+from anabranch.spark.reading.ingest import relabelled, route
 from anabranch.testing.stream_model import accepted_rows, expected_rows
 from tests.engine.stations import names_of
 from tests.engine.test_hot_groups import TEXTS as GROUPS
@@ -72,6 +73,23 @@ def wire_table(draw: np.random.Generator, rows: int) -> pa.Table:
             "bigint#2": draw.integers(-(2**60), 2**60, rows),
         }
     )
+
+
+@pytest.mark.parametrize("copies", [1, 2], ids=["each row once", "some rows twice"])
+def test_rows_of_another_layout_are_read_alike_in_both_languages(spark: SparkSession, copies: int) -> None:
+    rows = wire_table(np.random.default_rng(copies), 400)
+    draw = random.Random(copies)
+    addresses = [None, "bigint#2", -77]
+    read_as = Relabelling(
+        tuple(
+            tuple(ReadAs(10 * i + at, draw.choice(addresses)) for i in range(draw.randint(1, copies)))
+            for at in draw.sample(range(10), 10)
+        )
+    )
+    assert read_as.is_copying is (copies > 1)
+    found = relabelled(spark.createDataFrame(rows), read_as).select(*rows.column_names).collect()
+    expected = read_as.placed(rows).to_pylist()
+    assert Counter(tuple(r) for r in found) == Counter(tuple(row.values()) for row in expected)
 
 
 def all_routers(seed: int) -> Sequence[Router]:

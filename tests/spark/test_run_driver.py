@@ -26,8 +26,9 @@ A = stream("a")
 class Query:
     """Spark's handle of a query that runs until it is stopped."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, plans: bool = False) -> None:
         self.ended = threading.Event()
+        self.status = {"isTriggerActive": plans}
 
     @property
     def isActive(self) -> bool:
@@ -85,6 +86,34 @@ def test_stop_waits_for_the_batch_under_way_and_none_begins_after_it(tmp_path: P
         process(driver, 1)
     assert driver.error is None
     acquire(PosixStorage(tmp_path)).release()
+
+
+def test_a_batch_that_spark_plans_is_waited_for_before_its_query_is_stopped(tmp_path: Path) -> None:
+    local = local_run(tmp_path)
+    driver, query = RunDriver(local.loop, local.fence), Query(plans=True)
+    driver.begin(lambda: query, step=local.loop.step)  # type: ignore[arg-type,return-value]
+    ender = threading.Thread(target=driver.stop)
+    ender.start()
+    assert wait_for(lambda: driver.is_stopping)
+    assert not query.ended.is_set()
+    with pytest.raises(Interrupted):
+        process(driver, 0)
+    ender.join(LONG_S)
+    assert query.ended.is_set()
+
+
+def test_a_run_has_ended_only_when_what_was_begun_beside_it_has(tmp_path: Path) -> None:
+    local = local_run(tmp_path)
+    driver, query, warm = RunDriver(local.loop, local.fence), Query(), threading.Event()
+    driver.settle = lambda: warm.wait(LONG_S) and None
+    driver.begin(lambda: query, step=local.loop.step)  # type: ignore[arg-type,return-value]
+    ender = threading.Thread(target=driver.stop)
+    ender.start()
+    assert query.ended.wait(LONG_S)
+    assert driver.is_active
+    warm.set()
+    ender.join(LONG_S)
+    assert not driver.is_active
 
 
 def test_a_listener_may_stop_the_run_in_its_own_batch(tmp_path: Path) -> None:

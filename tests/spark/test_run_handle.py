@@ -138,22 +138,31 @@ def test_spark_settings_of_the_start_are_seen_without_the_spark_context(spark: S
 
 STOP_IN_MID_BATCH = """
 import sys, threading
+from pathlib import Path
 import anabranch as ab
+from tests.support.spark_cluster import wait_until
 
 spark = ab.spark_session("local[2]")
 reader = spark.readStream.format("rate").option("rowsPerSecond", 100)
-for number in range(2):
-    began = threading.Event()
+began = threading.Event()
 
-    def busy(rows, batch):
-        began.set()
-        spark.range(3 * 10**9).selectExpr("sum(id % 7)").collect()
+def busy(rows, batch):
+    began.set()
+    spark.range(3 * 10**9).selectExpr("sum(id % 7)").collect()
 
-    session = ab.Session(spark, f"{sys.argv[1]}/{number}", sites=2)
+def started(name):
+    session = ab.Session(spark, f"{sys.argv[1]}/{name}", sites=2)
     session.stream("r", reader.load(), time="timestamp")
     session.query("q", "SELECT value FROM r", busy)
-    run = session.start()
-    assert began.wait(120)
+    return session.start()
+
+for name in ["cold", "busy"]:
+    run = started(name)
+    if name == "cold":  # the first batch waits for the workers, which Spark has just begun to start
+        offsets = Path(sys.argv[1], name, "spark", "offsets", "0")
+        wait_until(offsets.exists, "the first batch has begun")
+    else:
+        assert began.wait(120)
     run.stop()
     assert run.exception() is None
     print(run.status["message"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -35,6 +36,11 @@ def test_all_kinds_of_sinks_get_the_same_rows(
     def take(rows: DataFrame, batch_id: int) -> None:
         seen.append((batch_id, [(r.k, r.next) for r in rows.collect()]))
 
+    shared: list[tuple[str, int, int]] = []
+
+    def take_together(rows: DataFrame, batch_id: int) -> None:
+        shared.extend((r.query, r.k, r.next) for r in rows.collect())
+
     session = ab.Session(spark, tmp_path / "checkpoint")
     reader = spark.readStream.schema("k bigint, ts timestamp").option("maxFilesPerTrigger", 1)
     session.stream("s", reader.parquet(str(tmp_path / "s")), time="ts")
@@ -45,6 +51,10 @@ def test_all_kinds_of_sinks_get_the_same_rows(
         "called": take,
         "written": Connector("json", str(tmp_path / "json")),
         "shown": ab.console(rows=2),
+        "it's one": take_together,
+        "another": take_together,
+        "lines": Connector("json", str(tmp_path / "lines")),
+        "more lines": Connector("json", str(tmp_path / "lines")),
     }
     for name, sink in sinks.items():
         session.query(name, TEXT, sink)
@@ -58,6 +68,16 @@ def test_all_kinds_of_sinks_get_the_same_rows(
     assert_same_rows(pa.table({"k": [k for k, _ in called], "next": [n for _, n in called]}), expected)
     written = spark.read.json(str(tmp_path / "json")).select("k", "next").toArrow()
     assert_same_rows(written, expected)
+    for names, rows in (
+        (
+            ("it's one", "another"),
+            pa.Table.from_pylist([{"query": q, "k": k, "next": n} for q, k, n in shared]),
+        ),
+        (("lines", "more lines"), spark.read.json(str(tmp_path / "lines")).toArrow()),
+    ):
+        for name in names:
+            mine = rows.filter(pc.equal(rows.column("query"), name)).select(["k", "next"])
+            assert_same_rows(mine, expected, what=name)
     assert "-- shown, batch 0" in capfd.readouterr().out
 
 

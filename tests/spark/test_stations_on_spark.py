@@ -75,7 +75,7 @@ def test_chains_and_cycles_give_what_the_oracle_gives_through_a_restart(
 def test_joins_change_between_trees_and_stations_while_spark_runs(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Each change starts Spark's query anew, because rows are read for another layout."""
+    """Spark's query goes on: what it sends is read for another layout."""
     batches = random_batches(random.Random(12), 3, most=40)
     texts = {name: QUERIES[name] for name in ("chain", "counts", "shared")}
     sinks = {name: MemorySink() for name in texts}
@@ -85,7 +85,7 @@ def test_joins_change_between_trees_and_stations_while_spark_runs(
     )
     kinds = [event.kind for event in run.events]
     assert kinds.count("order_changed") >= 4
-    assert "ingest_restarted" in kinds
+    assert "ingest_restarted" not in kinds
     check_all(texts, batches, sinks)
 
 
@@ -111,7 +111,7 @@ def test_auto_takes_one_site_while_the_load_is_tiny_and_stations_while_it_is_not
     write_batches(tmp_path, STREAMS, batches[-1:], first=len(batches) - 1)
     run_to_the_end(spark, tmp_path, STREAMS, LOADS, sinks, end_of_input="true", **settings)
     assert ways == [False, True, False]
-    assert all(e.data["seconds"] > 0 for e in run.events if e.kind == "ingest_restarted")
+    assert not [e for e in run.events if e.kind == "ingest_restarted"]
     assert {o.query for p in run.recentProgress for o in p.orderings} == LOADS.keys()
     check_all(LOADS, batches, sinks)
 

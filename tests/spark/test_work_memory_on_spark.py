@@ -21,10 +21,21 @@ SIZE = 1_000
 _W = "[RANGE 9 SECONDS]"
 TEXTS = {
     "probed": f"SELECT a.id AS a, c.id AS c FROM a {_W}, b {_W}, c {_W} WHERE a.k = b.k AND b.k = c.k",
+    "travelling": (
+        f"SELECT a.id AS a, b.id AS b, c.id AS c FROM a {_W}, b {_W}, c {_W} "
+        "WHERE abs(a.k - b.k) <= 0 AND abs(a.id - c.id) <= 0"
+    ),
     "ended": f"SELECT a.k, COUNT(*) AS n FROM a {_W}, b {_W} WHERE a.k = b.k GROUP BY a.k",
     "small": f"SELECT a.id AS a, c.id AS c FROM a {_W}, c {_W} WHERE a.k = c.k AND a.id = c.id",
 }
-SETTINGS = {"sites": 2, "slots": 2, "work_memory_mb": 16, "rebalance": "off", "skew_buffer_rows": 0}
+SETTINGS = {
+    "sites": 2,
+    "slots": 2,
+    "work_memory_mb": 16,
+    "rebalance": "off",
+    "skew_buffer_rows": 0,
+    "routing": "coordinated",
+}
 
 
 def _batch(size: int, at_us: int) -> Batch:
@@ -50,5 +61,6 @@ def test_a_query_that_keeps_too_much_ends_or_goes_on_without_and_the_others_go_o
     again = run_to_the_end(spark, tmp_path, STREAMS, TEXTS, sinks, **SETTINGS)
     assert "plan_abandoned" not in [event.kind for event in again.events]
     assert sinks["probed"].table().num_rows == (SIZE + 2) ** 2 * 3
+    assert sinks["travelling"].table().num_rows == (SIZE + 2) * 9
     assert sinks["small"].table().num_rows == 9
     assert not sinks["ended"].table().num_rows

@@ -5,8 +5,8 @@
     python -m tests.support.kafka_driver consume SERVERS JARS SCRATCH PARQUET
 
 `run` runs a flow file that joins the topics `orders` (JSON) and `payments` (Avro, with one message that is
-none) into the topic `underpaid`, until it has read what was there when it began. It may be told to die, like
-`crash_driver`. Progress and events are printed as JSON lines.
+none) into the topic `underpaid`, and into one that two queries share, until it has read what was there when
+it began. It may be told to die, like `crash_driver`. Progress and events are printed as JSON lines.
 """
 
 from __future__ import annotations
@@ -49,7 +49,19 @@ CREATE QUERY underpaid INTO kafka 'underpaid' OPTIONS ({options}) AS
   SELECT o.id AS key, o.id AS id, o.amount AS amount, p.paid AS paid
   FROM orders [RANGE 10 SECONDS] AS o, payments [RANGE 10 SECONDS] AS p
   WHERE o.id = p.order_id AND p.paid < o.amount;
+
+CREATE QUERY little INTO kafka 'alerts' OPTIONS ({options}) AS
+  SELECT o.id AS key, o.id AS id, o.amount AS amount, p.paid AS paid
+  FROM orders [RANGE 10 SECONDS] AS o, payments [RANGE 10 SECONDS] AS p
+  WHERE o.id = p.order_id AND o.amount < 50;
+
+CREATE QUERY much INTO kafka 'alerts' OPTIONS ({options}) AS
+  SELECT o.id AS key, o.id AS id, o.amount AS amount, p.paid AS paid
+  FROM orders [RANGE 10 SECONDS] AS o, payments [RANGE 10 SECONDS] AS p
+  WHERE o.id = p.order_id AND o.amount > 900;
 """
+RIGHT = {"underpaid": "paid < amount", "little": "amount < 50", "much": "amount > 900"}
+"""What results of each query satisfy."""
 MALFORMED = b"\xff\xff"
 TOPICS = {
     "orders": ("id", "amount", "id * 31 % 997", 0),
@@ -104,16 +116,18 @@ def run(spark: SparkSession, servers: str, scratch: Path, per_batch: int) -> Non
 def consume(spark: SparkSession, servers: str, target: str) -> None:
     options = {
         "kafka.bootstrap.servers": servers,
-        "subscribe": "underpaid",
+        "subscribe": "underpaid,alerts",
         "startingOffsets": "earliest",
         "includeHeaders": "true",
     }
     messages = spark.read.format("kafka").options(**options).load()
-    row = F.from_json(F.col("value").cast("string"), "id BIGINT, amount BIGINT, paid BIGINT")
+    row = F.from_json(F.col("value").cast("string"), "query STRING, id BIGINT, amount BIGINT, paid BIGINT")
     delivery = F.expr("filter(headers, h -> h.key = 'delivery_id')[0].value").cast("string")
     messages.select(
-        row.alias("m"), delivery.alias("delivery_id"), F.col("key").cast("string").alias("key"), "partition"
-    ).select("m.*", "delivery_id", "key", "partition").write.parquet(target)
+        row.alias("m"), delivery.alias("delivery_id"), F.col("key").cast("string").alias("key"), "topic"
+    ).select(
+        F.coalesce("m.query", "topic").alias("query"), "m.id", "m.amount", "m.paid", "delivery_id", "key"
+    ).write.parquet(target)
 
 
 def main(arguments: list[str]) -> None:

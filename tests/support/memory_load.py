@@ -48,6 +48,8 @@ class Load:
     run: Callable[[LocalRun, int], None]
     ordering: str = "plan"
     """`eddy` is a join at stations of two sites, between which rows travel."""
+    routing: str = "aligned"
+    """`coordinated` is one along paths over two sites; rows that travel are kept by no state."""
 
 
 def _at_once(run: LocalRun, rows: int) -> None:
@@ -79,6 +81,11 @@ LOADS: Mapping[str, Load] = {
     "crossed_state": Load(f"{_IDS} {_THREE} WHERE c.id < 0 AND a.id < c.id + b.id", _at_once),
     "grouped": Load(f"SELECT a.k, COUNT(*) AS n {_TWO} WHERE a.k = b.k GROUP BY a.k", _then_final),
     "stations": Load(f"{_IDS}, c.id AS c {_THREE} WHERE a.k = b.k AND b.id = c.id", _at_once, "eddy"),
+    "paths": Load(
+        f"{_IDS}, c.id AS c {_THREE} WHERE abs(a.k - b.k) <= 0 AND abs(a.id - c.id) <= 0",
+        _at_once,
+        routing="coordinated",
+    ),
     "migrated": Load(f"{_IDS}, c.id AS c {_THREE} WHERE a.k = b.k AND b.k = c.k", _then_migrated),
 }
 
@@ -98,11 +105,12 @@ def run_load(load: Load, root: Path, *, rows: int, work_memory_mb: int) -> dict[
     known = {s.name: s for s in STREAMS}
     queries = [bind_query(name, text, known) for name, text in (("large", load.query), ("small", SMALL))]
     sinks = {query.name: ParquetSink(root / query.name) for query in queries}
-    sites = 2 if load.ordering == "eddy" else 1
+    sites = 2 if load.ordering == "eddy" or load.routing == "coordinated" else 1
     settings = Settings(
         sites=sites,
         slots=sites,
         ordering=load.ordering,
+        routing=load.routing,
         migration="off",
         rebalance="off",
         quota_pairs=1 << 40,

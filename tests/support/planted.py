@@ -6,10 +6,11 @@ bug finds the right ones. A session that only crashes has noticed nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 
@@ -22,6 +23,14 @@ Bug = Callable[[], AbstractContextManager[Any]]
 
 class _Caught(Exception):
     """Ends the search."""
+
+
+def each_change(bugs: Sequence[Bug]) -> list[Any]:
+    """The bugs as parameters of a test: a third is planted for every change, the others in slow tests."""
+    return [
+        pytest.param(bug, id=_name(bug), marks=[] if i % 3 == 0 else pytest.mark.slow)
+        for i, bug in enumerate(bugs)
+    ]
 
 
 def assert_caught(

@@ -37,15 +37,24 @@ class RestlessDecider:
         Whether rows wait and partitions are spilled.
     keys
         Addresses of keys of joins that become hot and cool; if there are any, so do groups.
+    dissolves
+        How often a group of queries is dissolved, whatever it saves.
     """
 
     def __init__(
-        self, seed: int, *, rescales: bool = True, waits: bool = True, keys: Sequence[int] = ()
+        self,
+        seed: int,
+        *,
+        rescales: bool = True,
+        waits: bool = True,
+        keys: Sequence[int] = (),
+        dissolves: float = 0.0,
     ) -> None:
         self._seed = seed
         self._keys = keys
         self._rescales = rescales
         self._waits = waits
+        self._dissolves = dissolves
 
     def start(self, state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Decisions]:
         return state, start_with(self._admission(observed), observed)
@@ -60,7 +69,10 @@ class RestlessDecider:
             observed,
             self._keys,
         )
-        choice = Choice(after, strategy, migrations, self._admission(observed), cooled=cooled)
+        dissolved = tuple(name for name in sorted(observed.groups) if rng.random() < self._dissolves)
+        choice = Choice(
+            after, strategy, migrations, self._admission(observed), cooled=cooled, dissolved=dissolved
+        )
         decisions = enact(choice, observed)
         return replace(state, hot=hot).with_events(decisions.events), decisions
 

@@ -47,6 +47,8 @@ class EventKind(StrEnum):
     QUERY_ADDED = "query_added"
     QUERY_DROPPED = "query_dropped"
     QUERY_REFUSED = "query_refused"
+    GROUP_DISSOLVED = "group_dissolved"
+    GROUP_OVER = "group_over"
     INGEST_RESTARTED = "ingest_restarted"
     EMPTY_FILES = "empty_files"
     KAFKA_SILENT = "kafka_silent"

@@ -30,6 +30,8 @@ from anabranch.bench.window import WindowBench
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+    from anabranch.bench.joins.bucket_peers import BesideSpark
+
 MIB = 1024 * 1024
 
 
@@ -224,16 +226,17 @@ def filter_table(results: Sequence[FilterBench]) -> Table:
 def stations_tables(orders: Mapping[str, OrderBench], scale: StationScale) -> list[Table]:
     """Eddies beside fixed orders, and what stations bring and cost."""
     table = Table(title="a chain of three streams: CPU time by order of stations", title_justify="left")
-    for column in ("load", "r–s first", "s–t first", "eddy", "eddy ÷ best order"):
+    for column in ("load", "r–s first", "s–t first", "eddy", "plan migration", "eddy ÷ best order"):
         table.add_column(column, justify="left" if column == "load" else "right")
     for load, found in orders.items():
-        seconds = (f"{s:.2f} s" for s in (*found.fixed.values(), found.eddy))
+        seconds = (f"{s:.2f} s" for s in (*found.fixed.values(), found.eddy, found.migration))
         table.add_row(load, *seconds, f"{found.ratio:.2f}")
     title = f"{scale.rows:,} rows per stream and batch, {scale.sites} sites"
     spread = Table(title=title, title_justify="left")
     for column in ("measure", "value"):
         spread.add_column(column, justify="left" if column == "measure" else "right")
     spread.add_row("critical path of one site ÷ of all", f"{scale.spread:.1f} ×")
+    spread.add_row("the same if all sites were alike", f"{scale.alone_s / scale.worked_s:.1f} ×")
     spread.add_row("CPU of the chain ÷ of a join on a shared key", f"{scale.ratio:.2f} ×")
     return [table, spread]
 
@@ -254,6 +257,18 @@ def hotkey_table(result: HotKeyBench) -> Table:
             "DuckDB, a query per batch, one core", f"{1000 * result.duckdb_s:,.1f} ms", f"{result.results:,}"
         )
     table.add_row("looking for it, where there is none", f"{result.looking:.2%} of the work", "–")
+    return table
+
+
+def beside_spark_table(found: BesideSpark) -> Table:
+    """The same join on Spark, ours and Spark's own."""
+    table = Table(title=f"On Spark, {found.rows:,} rows per stream and batch", title_justify="left")
+    for column in ("join", "median batch", "rows/s, steady", "results"):
+        table.add_column(column, justify="left" if column == "join" else "right")
+    for run in (found.ours, found.spark):
+        batch, rate = f"{run.steady_batch_ms:,.0f} ms", f"{run.steady_rows_per_second:,.0f}"
+        table.add_row(run.engine, batch, rate, f"{run.result_rows:,}")
+    table.caption = f"the same results, {found.ratio:.1f} × the rows a second of Spark's own join"
     return table
 
 

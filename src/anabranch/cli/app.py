@@ -5,7 +5,9 @@ from __future__ import annotations
 import typer
 
 from anabranch.cli.bench import bench
+from anabranch.cli.bench_diffusion import bench_band, bench_hotkey
 from anabranch.cli.bench_queries import bench_queries
+from anabranch.cli.bench_stations import bench_stations
 from anabranch.cli.demo.demo import demo
 from anabranch.cli.docs import docs
 from anabranch.cli.inspect.explain import explain
@@ -28,6 +30,9 @@ app = typer.Typer(
 for command in COMMANDS:
     app.command()(command)
 bench.command("queries")(bench_queries)
+bench.command("band")(bench_band)
+bench.command("hotkey")(bench_hotkey)
+bench.command("stations")(bench_stations)
 app.add_typer(bench, name="bench")
 
 

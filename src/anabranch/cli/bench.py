@@ -250,31 +250,6 @@ def kernels(
 
 
 @bench.command()
-def band(
-    rows: Annotated[int, typer.Option(help="Rows per stream and batch.", min=1000)] = 100_000,
-    window_batches: Annotated[int, typer.Option(help="Length of the window in batches.", min=1)] = 5,
-    batches: Annotated[int, typer.Option(help="Batches that count.", min=1)] = 6,
-    json_file: JsonFile = None,
-    debug: Debug = False,
-) -> None:
-    """Join by bands beside DuckDB, and vectors by their distance."""
-    with telling(debug=debug):
-        from anabranch.bench.joins.band import run_band, run_distance
-        from anabranch.bench.report import band_table, plain_json
-
-        console = _console()
-        with console.status("Joining …"), tempfile.TemporaryDirectory() as folder:
-            run_band(Path(folder) / "compiled", rows=1000, batches=1)
-            joined = run_band(
-                Path(folder) / "band", rows=rows, window_batches=window_batches, batches=batches
-            )
-            near = run_distance()
-        console.print(band_table(joined, near))
-        measured = asdict(near) | {"pairs_per_second": near.pairs_per_second}
-        _write(json_file, plain_json("band", joined) | {"distance": measured})
-
-
-@bench.command()
 def constants(
     queries: Annotated[int, typer.Option(help="Joins, each with filters of its own.", min=1)] = 1000,
     rows: Annotated[int, typer.Option(help="Rows per stream and batch.", min=1)] = 2000,
@@ -320,51 +295,6 @@ def group_filter(
             if best[n] < least
         ]:
             raise TooSlow("the group filter is slower than it should be:\n" + "\n".join(slow))
-
-
-@bench.command()
-def stations(
-    rows: Annotated[int, typer.Option(help="Rows per stream and batch.", min=1000)] = 100_000,
-    json_file: JsonFile = None,
-    debug: Debug = False,
-) -> None:
-    """Joins without a common key: eddies beside fixed orders, all sites beside one, hops beside none."""
-    with telling(debug=debug):
-        from anabranch.bench.adapting.station_scale import run_station_scale
-        from anabranch.bench.adapting.stations import run_loads
-        from anabranch.bench.report import machine, stations_tables
-
-        console = _console()
-        with console.status("Joining …"), tempfile.TemporaryDirectory() as folder:
-            orders = run_loads(Path(folder) / "orders", rows=rows)
-            scale = run_station_scale(Path(folder) / "scale", rows=rows)
-        for table in stations_tables(orders, scale):
-            console.print(table)
-        measured = {
-            "orders": {load: asdict(found) | {"ratio": found.ratio} for load, found in orders.items()},
-            "scale": asdict(scale) | {"spread": scale.spread, "ratio": scale.ratio},
-        }
-        _write(json_file, {"bench": "stations", "machine": machine()} | measured)
-
-
-@bench.command()
-def hotkey(
-    rows: Annotated[int, typer.Option(help="Rows per stream and batch.", min=100)] = 3_000,
-    streams: Annotated[Literal["2", "3"], typer.Option(help="Streams to join.")] = "2",
-    json_file: JsonFile = None,
-    debug: Debug = False,
-) -> None:
-    """Join streams in which one key has half of the rows: at one site, and spread."""
-    with telling(debug=debug):
-        from anabranch.bench.joins.hotkey import run_hotkey
-        from anabranch.bench.report import hotkey_table, plain_json
-
-        console = _console()
-        with console.status("Joining …"), tempfile.TemporaryDirectory() as folder:
-            run_hotkey(Path(folder) / "compiled", rows=100, references=int(streams), batches=1)
-            found = run_hotkey(Path(folder) / "measured", rows=rows, references=int(streams))
-        console.print(hotkey_table(found))
-        _write(json_file, plain_json("hotkey", found))
 
 
 def _console() -> Console:

@@ -13,6 +13,9 @@ from anabranch.cli.screen.telling import Debug, telling
 def bench_queries(
     counts: Annotated[str, typer.Option(help="Rules in one session; several numbers by comma.")] = "1000",
     subscriptions: Annotated[int, typer.Option(help="Filters on one stream, too; 0 for none.", min=0)] = 0,
+    subscription_rows: Annotated[
+        int, typer.Option(help="Rows per micro-batch that they filter; 0 for as many as others have.", min=0)
+    ] = 0,
     rows: Annotated[int, typer.Option(help="Rows per stream and micro-batch.", min=1)] = 50_000,
     batches: Annotated[int, typer.Option(help="Micro-batches.", min=6)] = 12,
     peers: Annotated[bool, typer.Option(help="Measure Spark and DuckDB, too.")] = True,
@@ -32,6 +35,7 @@ def bench_queries(
                 folder,
                 counts=tuple(int(count) for count in counts.split(",")),
                 subscriptions=subscriptions,
+                subscription_rows=subscription_rows,
                 rows=rows,
                 batches=batches,
                 peers=peers,

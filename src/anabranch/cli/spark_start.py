@@ -87,13 +87,26 @@ def _delete_passing_logs() -> None:
 def _spared_signals() -> Iterator[None]:
     """Let child processes that start here ignore SIGTERM: one to our whole group is for us to handle.
 
-    The JVM leaves a signal ignored that it finds ignored, and ends when our end of its input is closed.
+    The JVM leaves a signal ignored that it finds ignored, and ends when our end of its input is closed. We
+    ourselves do not ignore it: whoever stops us while Spark starts would wait for ever.
     """
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    global _is_starting
+    _is_starting = True
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        _is_starting = False
+
+
+_is_starting = False
+
+
+def _ignore_sigterm() -> None:
+    if _is_starting:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+os.register_at_fork(after_in_child=_ignore_sigterm)  # PySpark's Popen runs these hooks: it has a preexec_fn
 
 
 def parse_conf(settings: Sequence[str]) -> dict[str, str]:

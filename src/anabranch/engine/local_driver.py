@@ -23,6 +23,7 @@ from anabranch.engine.sinks.sink import Sink
 from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
 from anabranch.engine.task.arrival.parcel import Parcel, opened
 from anabranch.engine.task.arrival.routing import routed
+from anabranch.engine.task.arrival.sent_rows import SentRows
 from anabranch.engine.task.arrival.wire import TAG
 from anabranch.engine.task.blocks.open_blocks import close_blocks
 from anabranch.engine.task.hop_run import run_hop
@@ -99,6 +100,9 @@ class LocalRun:
                 decider=decider,
                 clock=clock,
             )
+            self._sent = SentRows(self.loop.layout, self.loop.wire)
+            self.restarts = 0
+            """How often ingest was started anew, for a layout that needs other rows."""
             self.record = RunRecord(self.loop.manifest, self.loop.failures, listeners=listeners)
         except BaseException:
             self.fence.release()
@@ -117,7 +121,11 @@ class LocalRun:
         self.loop.read_mail(self._read)
         self._tables = tables
         number = self.next_batch if number is None else number
-        return self._told(self.loop.process(number, offsets=f"batch {number}", source_id="local"))
+        summary = self._told(self.loop.process(number, offsets=f"batch {number}", source_id="local"))
+        while self.loop.owes_rows:
+            self._tables = {}
+            self._told(self.loop.step())
+        return summary
 
     def end_of_input(self) -> list[BatchSummary]:
         """Declare the end of input, as a run with `endOfInput` does after its last batch."""
@@ -129,12 +137,14 @@ class LocalRun:
         self._tables = {}
         return [self._told(step) for step in self.loop.drain()]
 
-    def add(self, name: str, select: str, sink: Connector | Sink | None = None) -> None:
+    def add(
+        self, name: str, select: str, sink: Connector | Sink | None = None, *, history: bool = False
+    ) -> None:
         """Let a query run from the next batch on."""
         connector = sink if isinstance(sink, Connector) else None
         query = bind_query(name, select, self._known, sink=connector)
         place = _sink(query) if sink is None or isinstance(sink, Connector) else sink
-        self.loop.ask(Add(query), place)
+        self.loop.ask(Add(query, history), place)
         self.sinks[name] = place
 
     def drop(self, name: str) -> None:
@@ -168,9 +178,13 @@ class LocalRun:
         return summary
 
     def _execute(self, task: SlotTask) -> list[SlotReport]:
-        rows = wire_rows(
-            self.loop.layout, self.loop.wire, self.streams, self._tables, wide_hash_bits=self._bits
-        )
+        read_as = self._sent.read_for(self.loop.layout, self.loop.wire)
+        if read_as is None:  # ingest is started anew, as on Spark
+            self._sent = SentRows(self.loop.layout, self.loop.wire)
+            self.restarts += 1
+        sent = self._sent.layout, self._sent.wire
+        rows = wire_rows(*sent, self.streams, self._tables, wide_hash_bits=self._bits)
+        rows = read_as.placed(rows) if read_as else rows
         return run_hops(task, rows_by_slot(task, routed(rows, task.routers())))
 
 

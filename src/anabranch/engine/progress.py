@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from heapq import nlargest
 from typing import Any
 
 from anabranch.adapt.routing.join_routing import JoinRouting
@@ -197,7 +198,7 @@ class OrderingProgress:
         }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Progress(Mapping[str, Any]):
     """A committed step of a run: a micro-batch (`step` 0), or a further step of it without new rows.
 
@@ -232,6 +233,8 @@ class Progress(Mapping[str, Any]):
     --------
     >>> state = StateProgress(rows=5, rows_put_off=0, bytes=320)
     >>> progress = Progress(3, 0, "2026-01-01T00:00:00.000+00:00", input_rows=10, state=state)
+    >>> progress
+    <Progress of batch 3: 10 rows in 0 ms (0 rows/s), 0 results, state 5 rows>
     >>> progress.batch, progress["batchId"], progress["state"]["numRowsTotal"]
     (3, 3, 5)
     """
@@ -260,7 +263,20 @@ class Progress(Mapping[str, Any]):
         """What the step took from its plan to its results in the sinks."""
         return self.duration_ms.get("triggerExecution", 0.0)
 
-    def to_json(self) -> dict[str, Any]:
+    def __repr__(self) -> str:
+        results = sum(query.output_rows for query in self.queries.values())
+        return (
+            f"<Progress of batch {self.batch}: {self.input_rows:,} rows in {self.total_ms:,.0f} ms "
+            f"({self.rows_per_second:,.0f} rows/s), {results:,} results, state {self.state.rows:,} rows>"
+        )
+
+    def to_json(self, *, most: int | None = None) -> dict[str, Any]:
+        """As JSON; with at most so many queries, those with the most results, and all that have failed."""
+        queries = self.queries
+        if most is not None and len(queries) > most:
+            busiest = nlargest(most, queries, key=lambda name: queries[name].output_rows)
+            failed = (name for name, query in queries.items() if query.failure)
+            queries = {name: queries[name] for name in dict.fromkeys((*busiest, *failed))}
         return {
             "batchId": self.batch,
             "step": self.step,
@@ -271,7 +287,7 @@ class Progress(Mapping[str, Any]):
             "criticalPathMs": self.critical_path_ms,
             "slotMs": dict(self.slot_ms),
             "streams": {name: stream.to_json() for name, stream in self.streams.items()},
-            "queries": {name: query.to_json() for name, query in self.queries.items()},
+            "queries": {name: query.to_json() for name, query in queries.items()},
             "state": self.state.to_json(),
             "sites": [site.to_json() for site in self.sites],
             "replayed": self.replayed,

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy.typing as npt
 
+from anabranch.adapt.eddy.tree_choice import KeyOf
+from anabranch.adapt.measures.key_sketch import KeySketch
 from anabranch.adapt.measures.site_report import Abandoned as Abandoned
 from anabranch.adapt.measures.site_report import JoinReport as JoinReport
 from anabranch.adapt.measures.site_report import SiteReport as SiteReport
@@ -63,8 +65,12 @@ class SlotReport:
     """By input whose rows a router spreads: rows that came, and further copies of them."""
     heavy: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """By state of an input, (hash, new rows) of keys that many rows have."""
+    keys: dict[KeyOf, KeySketch] = field(default_factory=dict)
+    """Of joins with cycles: sketches of the keys of new rows."""
     given: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     """By group, the members that have rows, and how many."""
+    represented: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """By group, results of its representative, and CPU seconds of splitting them."""
     given_alone: dict[str, int] = field(default_factory=dict)
     """Rows of queries that are in no group, and share a sink with others."""
     query_s: dict[str, float] = field(default_factory=dict)

@@ -23,7 +23,7 @@ _CHOICES = {
     "routing": ("auto", "hash", "aligned", "coordinated"),
     "end_of_input": ("true", "false"),
     "isolation": ("shared", "per_site"),
-    "sharing": ("auto", "open", "off"),
+    "sharing": ("auto", "always", "open", "off"),
     "sink_failures": ("stop", "end"),
 }
 _MAY_BE_AUTO = ("one_slot_rows", "skew_buffer_rows", "work_memory_mb")
@@ -75,11 +75,11 @@ class Settings:
     segments where there are several sites, and along paths once that sends much less."""
     hot_keys: str = "auto"
     """Whether keys that are more than a site's share of a join are spread over all sites: `auto` or `off`."""
-    placement: str = "off"
+    placement: str = "auto"
     """Whether queries with little work run at one site each where there are very many: `auto` or `off`."""
     isolation: str = "shared"
     """Whether sites share their blocks; `per_site`: a partition that moves is copied, and that is charged."""
-    sharing: str = "off"
+    sharing: str = "auto"
     sink_failures: str = "stop"
     """Whether queries that one representative can answer run as one and are split after: `auto`, `off`."""
     end_of_input: str = "false"

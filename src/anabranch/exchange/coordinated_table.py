@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise, takewhile
 from math import prod
 from typing import Any
 
@@ -159,11 +159,12 @@ class CoordinatedTable:
         """
         if alias not in self._reached:
             units = self.units.get(alias, ())
-            newest = units[-1].number >> SEGMENT_BITS if units else 0
-            batch = sum(u.rows for u in units if u.number >> SEGMENT_BITS == newest)
+            first = unit_number(units[-1].number >> SEGMENT_BITS, 0) if units else 0
+            newest = takewhile(lambda unit: unit.number >= first, reversed(units))
             stream = next(s for s in self.streams if s.alias == alias)
             usual = stream.rate * stream.window_us / 1e6
-            self._reached[alias] = (sum(u.rows for u in units), batch) if units else (usual, 0.0)
+            known = sum([u.rows for u in units]), sum([u.rows for u in newest])
+            self._reached[alias] = known if units else (usual, 0.0)
         return self._reached[alias]
 
     def to_json(self) -> dict[str, Any]:
@@ -190,6 +191,11 @@ def travelling(here: Sequence[int], after: Sequence[int]) -> float:
     (1.0, 1.0)
     """
     return len(after) - len(set(after) & set(here)) / max(1, len(here))
+
+
+def _bits(flags: Iterable[bool]) -> int:
+    """As bits of a number, the first as the lowest."""
+    return sum(1 << i for i, flag in enumerate(flags) if flag)
 
 
 class BatchPaths:
@@ -230,35 +236,32 @@ class BatchPaths:
         self._warm_up = min(warm_up, len(self._lanes))
         self._unit_load = unit_load
         self._capacity = capacity or {}
-        turn = frozenset(lanes)
-        self._loads = {p: max(loads.get(p, 0.0), 0.0) for p in (*self._lanes, *table.used())}
-        for place in self._loads.keys() - turn:
+        units = {s.alias: table.units.get(s.alias, ()) for s in table.streams}
+        self._covers = {
+            alias: kind({u.number: u.rows for u in its}, [u.places for u in its])
+            for alias, its in units.items()
+        }
+        """By reference, what is where: earlier units, and those of this batch."""
+        self._turn = frozenset(lanes)
+        used = chain.from_iterable(covers.places() for covers in self._covers.values())
+        self._loads = {p: max(loads.get(p, 0.0), 0.0) for p in (*self._lanes, *used)}
+        for place in self._loads.keys() - self._turn:
             self._loads[place] = OUT_OF_TURN * (1 + self._loads[place])
         self._loads_in = [dict(self._loads) for _ in table.streams[1:]]
         """The same by hop: a step waits for the busiest place of each of them."""
-        self._covers = {s.alias: kind() for s in table.streams}
-        """By reference, what is where: earlier units, and those of this batch."""
         self._ranks = {s.alias: rank for rank, s in enumerate(table.streams)}
         self._results: dict[tuple[str, tuple[str, ...]], list[float]] = {}
         self._reached: dict[tuple[str, str], int] = {}
         """By origin and probed reference, the earlier units in reach."""
-        for stream in table.streams:
-            for unit in table.units.get(stream.alias, ()):
-                self._covers[stream.alias].add(unit.number, unit.places, unit.rows)
-        for origin in table.streams:
-            for probed in table.streams:
-                if probed is not origin:
-                    self._reached[origin.alias, probed.alias] = self._in_reach(
-                        probed, watermarks.get(origin.alias)
-                    )
-
-    def _in_reach(self, probed: Stream, watermark: int | None) -> int:
-        """Earlier units of a reference that new rows from a time on may meet."""
-        units = self._table.units.get(probed.alias, ())
-        if watermark is None:
-            return (1 << len(units)) - 1
-        reaching = (1 << i for i, u in enumerate(units) if u.last + probed.window_us >= watermark)
-        return sum(reaching)
+        for probed in table.streams:
+            lasts = [unit.last for unit in table.units.get(probed.alias, ())]
+            oldest = min(lasts, default=0)
+            for origin in table.streams:
+                watermark = watermarks.get(origin.alias)
+                since = oldest if watermark is None else watermark - probed.window_us
+                self._reached[origin.alias, probed.alias] = (
+                    (1 << len(lasts)) - 1 if since <= oldest else _bits(last >= since for last in lasts)
+                )
 
     @property
     def loads(self) -> dict[int, float]:
@@ -321,7 +324,7 @@ class BatchPaths:
 
     def _stored(self, cover: tuple[int, ...]) -> tuple[int, ...]:
         """The places of a first hop, filled up by load alone while the table asks for few."""
-        have = sum(place in self._lanes for place in cover)
+        have = len(self._turn.intersection(cover))
         if have >= self._warm_up:
             return cover
         idle = (place for place in self._lanes if place not in cover)

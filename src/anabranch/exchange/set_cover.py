@@ -24,21 +24,28 @@ class Covers:
     (1, 2, 3)
     """
 
-    def __init__(self) -> None:
-        self._names: list[int] = []
-        self._places: list[tuple[int, ...]] = []
+    def __init__(self, rows: Mapping[int, int] | None = None, places: Iterable[Sequence[int]] = ()) -> None:
+        self.rows = dict(rows or {})
+        """By thing, how much of it there is."""
+        self._names = list(self.rows)
         self._at: dict[int, int] = {}
         """By place, the bits of what it has."""
-        self.rows: dict[int, int] = {}
-        """By thing, how much of it there is."""
+        at, bit = self._at, 1
+        for its in places:  # once for each thing in each batch: nothing is called here
+            for place in its:
+                at[place] = at[place] | bit if place in at else bit
+            bit <<= 1
 
     def add(self, name: int, places: Sequence[int], rows: int = 1) -> None:
         bit = 1 << len(self._names)
         self._names.append(name)
-        self._places.append(tuple(places))
         self.rows[name] = rows
         for place in places:
             self._at[place] = self._at.get(place, 0) | bit
+
+    def places(self) -> Iterable[int]:
+        """All that have something."""
+        return self._at
 
     def everything(self) -> int:
         """The bits of all things."""

@@ -13,6 +13,7 @@ from anabranch.language.expressions.user_predicates import without_predicates
 from anabranch.language.ingest.bind_stream import bind_stream, bind_table
 from anabranch.language.shared_columns import not_alike, same_sink
 from anabranch.language.syntax.dialect import parse_select, parse_statements
+from anabranch.language.syntax.patterns import Patterns
 from anabranch.language.syntax.source_text import SourceText
 from anabranch.language.syntax.statements import CreateQuery, CreateStream, CreateTable, SetOption, Statement
 from anabranch.plan.logical import Column, Connector, Flow, Query, Stream, Table
@@ -148,9 +149,15 @@ def bind_query(
     'bigint'
     """
     source = SourceText(select_text)
-    select = parse_select(source)
-    with _not_too_deep(select, source):
-        return plan_query(name, bind_select(select, streams, source), sink=sink, text=select_text)
+
+    def bound(select: exp.Expr) -> Query:
+        with _not_too_deep(select, source):
+            return plan_query(name, bind_select(select, streams, source), sink=sink, text=select_text)
+
+    return _SELECTS.read(select_text, bound)
+
+
+_SELECTS = Patterns(lambda text: parse_select(SourceText(text)))
 
 
 def _query(statement: CreateQuery, streams: Mapping[str, Stream | Table], source: SourceText) -> Query:

@@ -147,7 +147,7 @@ def results_state(routed: RoutedQuery) -> StateId:
     """State of a join's results. All tracks write to it and none owns it: it does not depend on the plan.
 
     It is the query's own. Were it shared and one of its queries failed at one site, nobody could say which
-    rows are there; queries that group alike are better answered by one (`queries.representative`).
+    rows are there; queries that group alike are better answered by one (`queries.grouping.representative`).
     """
     return StateId.of(StateKind.RESULTS, routed.query.name, (routed.query.name, routed.since))
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from anabranch.plan.aggregate import WindowNode
 from anabranch.plan.inputs import Layout, RoutedQuery
 from anabranch.plan.local_plan import LocalPlan
-from anabranch.plan.logical import UNBOUNDED_US, Grouping, GroupWindow, Ref
+from anabranch.plan.logical import UNBOUNDED_US, Grouping, GroupWindow, Query, Ref, column_name
 from anabranch.plan.nodes import JoinNode, Operand, ProbeNode, StationsNode
 from anabranch.plan.stations.output_modules import DistributedPlan
 
@@ -126,7 +128,9 @@ def _window(ref: Ref, grouping: Grouping | None) -> str:
 def _tree(node: Operand, plan: LocalPlan, *, indent: str) -> list[str]:
     if not isinstance(node, JoinNode):
         return [f"{indent}{' '.join(node.aliases)}"]
-    lines = [f"{indent}{_join(node)}{'' if node is plan.root else f', kept in state {node.state}'}"]
+    lines = [
+        f"{indent}{_join(node, plan.query)}{'' if node is plan.root else f', kept in state {node.state}'}"
+    ]
     lines += _tree(node.left, plan, indent=indent + "  ")
     lines += _tree(node.right, plan, indent=indent + "  ")
     return lines
@@ -147,7 +151,28 @@ def _stations(root: StationsNode, ways: DistributedPlan) -> list[str]:
     return lines
 
 
-def _join(node: JoinNode) -> str:
+def _join(node: JoinNode, query: Query) -> str:
     keys = " and ".join(f"key {c}" for c in node.classes)
-    how = f"join on {keys}" if keys else "join on windows and predicates only"
-    return how + (f", then {' AND '.join(node.residuals)}" if node.residuals and keys else "")
+    predicates = " AND ".join(_with_names(predicate, query) for predicate in node.residuals)
+    if not keys:
+        return f"join on windows and {predicates}" if predicates else "join on windows only"
+    return f"join on {keys}" + (f", then {predicates}" if predicates else "")
+
+
+def _with_names(predicate: str, query: Query) -> str:
+    """A predicate with the columns that the user wrote, instead of their numbers."""
+    values = {
+        column_name(ref.alias, number): _value(ref.alias, field.sql)
+        for ref in query.refs
+        for number, field in enumerate(ref.fields)
+    }
+    return re.sub(r'"([^"]+)"', lambda found: values.get(found[1], found[0]), predicate)
+
+
+def _value(alias: str, sql: str) -> str:
+    """A column of a reference, or what is computed of several.
+
+    >>> _value("o", "`amount`"), _value("o", "(`a` + `b`)")
+    ('o.`amount`', 'o: (`a` + `b`)')
+    """
+    return f"{alias}.{sql}" if re.fullmatch("`[^`]+`", sql) else f"{alias}: {sql}"

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from anabranch.plan.vectors import Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +37,5 @@ class IngestSelect:
     """The SELECT list, Spark SQL."""
     starts: tuple[int, ...]
     """Where each item begins in the user's text, for messages."""
+    vectors: tuple[Vector, ...] = ()
+    """Items that are arrays with a length: they are taken apart in the end."""

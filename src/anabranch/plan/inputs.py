@@ -17,7 +17,7 @@ from anabranch.plan.graph import JoinGraph
 from anabranch.plan.logical import UNBOUNDED_US, Field, Grouping, Query, Ref
 from anabranch.plan.states.shared_states import SharedStates
 from anabranch.plan.states.state_id import StateId, StateKind
-from anabranch.plan.stations.join_tree import JoinTree
+from anabranch.plan.stations.join_tree import EdgeEnds, JoinTree, candidate_edges
 
 HASH = "h"
 """Column of the routing hash, by which every block is sorted."""
@@ -89,6 +89,8 @@ class RoutedQuery:
     """With stations: input id by reference and edge."""
     laid: int = 0
     """The batch from which on it is laid out so, if it was laid out otherwise before."""
+    edges: tuple[EdgeEnds, ...] = ()
+    """Edges that its stations have, or would have; if there are none, those that look best at first."""
 
     @property
     def is_aligned(self) -> bool:
@@ -97,6 +99,14 @@ class RoutedQuery:
         bounded = all(ref.window_us < UNBOUNDED_US for ref in refs)
         # Rows that were at stations before are all in one place.
         return len(refs) > 1 and not self.routing and self.tree is None and bounded and not self.laid
+
+    @property
+    def has_cycles(self) -> bool:
+        """Whether it could have other stations: its equalities, which no key is in all of, make a cycle."""
+        if len(self.query.refs) < 3 or self.graph.routing_classes():
+            return False
+        pairs = {edge[:2] for edge in candidate_edges(self.graph)}
+        return len(pairs) >= len(self.query.refs) and tree_of(self.query, self.graph) is not None
 
     @property
     def is_hashed(self) -> bool:
@@ -145,6 +155,7 @@ def layout_of(
     since: Mapping[str, int],
     stations: Mapping[str, bool] | None = None,
     laid: Mapping[str, int] | None = None,
+    edges: Mapping[str, tuple[EdgeEnds, ...]] | None = None,
 ) -> Layout:
     """Lay out the queries of a session.
 
@@ -158,13 +169,16 @@ def layout_of(
         By name, whether a join runs at stations; if missing, it does where no key is shared by all streams.
     laid
         By name, the batch from which on a query is laid out so, if it was laid out otherwise before.
+    edges
+        By name, those that the stations of a join have, where they were chosen.
     """
     inputs: dict[StateId, Input] = {}
     routed = []
     for query in queries:
         graph = JoinGraph.of(query)
         routing, regrouped = _routing(query, graph)
-        tree = tree_of(query, graph) if (stations or {}).get(query.name, not routing) else None
+        chosen = (edges or {}).get(query.name, ())
+        tree = tree_of(query, graph, chosen) if (stations or {}).get(query.name, not routing) else None
         routing = () if tree is not None else routing
         began, anew = since.get(query.name, 0), (laid or {}).get(query.name, 0)
         at_edges: dict[tuple[str, int], int] = {}
@@ -177,20 +191,31 @@ def layout_of(
             found = [_added(inputs, source) for source in wanted]
             ids.append(found[0])
             if tree is not None:
-                edges = (edge.number for edge in tree.edges_of(ref.alias))
-                at_edges |= {(ref.alias, edge): number for edge, number in zip(edges, found, strict=True)}
-        routed.append(RoutedQuery(query, graph, began, tuple(ids), routing, regrouped, tree, at_edges, anew))
+                numbers = (edge.number for edge in tree.edges_of(ref.alias))
+                at_edges |= {(ref.alias, edge): number for edge, number in zip(numbers, found, strict=True)}
+        routed.append(
+            RoutedQuery(
+                query, graph, began, tuple(ids), routing, regrouped, tree, at_edges, anew, tuple(chosen)
+            )
+        )
     return Layout(tuple(inputs.values()), tuple(routed))
 
 
-def tree_of(query: Query, graph: JoinGraph) -> JoinTree | None:
+def tree_of(query: Query, graph: JoinGraph, chosen: tuple[EdgeEnds, ...] = ()) -> JoinTree | None:
     """The tree of a query's stations; None where equalities do not connect all its references.
 
     Where all share a key, there has to be a choice, and one key by which rows are addressed either way.
+
+    Parameters
+    ----------
+    chosen
+        Its edges, where these were chosen by what they cost.
     """
     routing, _ = _routing(query, graph)
     if len(query.refs) < (3 if routing else 2) or len(routing) > 1:
         return None
+    if chosen:
+        return JoinTree.along(graph, chosen)
     return JoinTree.of(graph, partial(_edge_cost, query), only=routing)
 
 
@@ -232,7 +257,9 @@ def _input_for(query: Query, ref: Ref, routing: tuple[int, ...], since: int, lai
     elif routing or len(query.refs) == 1:
         route = Route(tuple(key_of[i] for i in routing))
     else:
-        route = Route((), pin=_signed(xxhash.xxh3_64_intdigest(query.name.encode())))
+        # NULL equals nothing. At stations such rows have no address, so that a tree does without them, too.
+        required = tuple(dict.fromkeys(key_of.values()))
+        route = Route((), pin=_signed(xxhash.xxh3_64_intdigest(query.name.encode())), required=required)
     # A single routing key travels as the routing hash itself.
     keys = tuple(f for f in dict.fromkeys(key_of.values()) if route.keys != (f,))
     wide = tuple(f for f in key_of.values() if is_wide(f.type))

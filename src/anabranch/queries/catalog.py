@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,12 +13,24 @@ from anabranch.plan.inputs import Layout, RoutedQuery
 from anabranch.plan.local_plan import LocalPlan
 from anabranch.plan.logical import Connector, Query, Stream, TableJoin
 from anabranch.plan.roster_change import NO_CHANGE, RosterChange
+from anabranch.plan.stations.chosen_edges import edges_json
 from anabranch.queries.fingerprint import fields_kept
-from anabranch.queries.groups import Groups, signature_of
+from anabranch.queries.grouping.groups import Groups, signature_of
+from anabranch.queries.shape import Shape
 from anabranch.state import QueryState, QueryStatus
+from anabranch.state.catalog_log import Changes, Place, patched
 
 MOST_GROUPS = 8
 """Groups with one signature that a new query looks at: each begins where another did not do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Changes of a catalog's content, and the content before and after them."""
+
+    before: Mapping[str, Any]
+    changes: Changes
+    after: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -52,11 +64,13 @@ class Catalog:
     """Queries that came while a session ran: the next one takes them up by itself."""
     content: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What the next session will compare itself with; it stays when queries emit or fail."""
+    changed: Changed | None = field(default=None, compare=False, repr=False)
+    """What has made the content of another, where that is known."""
 
     @cached_property
     def answered(self) -> tuple[Query, ...]:
         """The queries as users know them: members of groups in the place of their representatives."""
-        return tuple(member for query in self.queries for member in query.answered)
+        return tuple({member.name: member for query in self.queries for member in query.answered}.values())
 
     @cached_property
     def _by_name(self) -> dict[str, Query]:
@@ -74,9 +88,20 @@ class Catalog:
         found: dict[Hashable, tuple[Query, ...]] = {}
         for query in self.queries:
             joinable = query.split is not None and query.grouping is None and query.name not in self.failed()
-            if joinable and (mark := signature_of(query.answered[0], streams)) is not None:
+            joinable = joinable and self.groups[query.name].ends is None
+            if joinable and (mark := signature_of(Shape(query.answered[0], streams))) is not None:
                 found[mark] = (query, *found.get(mark, ()))[:MOST_GROUPS]
         return found
+
+    @cached_property
+    def representatives(self) -> dict[str, Query]:
+        """By group."""
+        return {query.name: query for query in self.queries if query.split is not None}
+
+    @cached_property
+    def laid_out(self) -> frozenset[str]:
+        """Names that the layout knows, also of queries that are gone: no member of a group can have one."""
+        return frozenset(routed.query.name for routed in self.layout.queries)
 
     def with_members_in_layout(self) -> Catalog:
         """The same catalog; its layout, of which workers are told, names the members that there are now."""
@@ -95,8 +120,12 @@ class Catalog:
         return self._by_name.get(name)
 
     def group_with(self, name: str) -> str | None:
-        """The group that a query is in."""
-        return next((group for group, known in self.groups.items() if name in known.members), None)
+        """The group that a query is in; not one that was dissolved."""
+        return next((g for g in self.groups_with(name) if self.groups[g].ends is None), None)
+
+    def groups_with(self, name: str) -> list[str]:
+        """All groups that give a query results: also those that were dissolved and still have some."""
+        return [group for group, known in self.groups.items() if name in known.members]
 
     @property
     def table_joins(self) -> dict[str, list[TableJoin]]:
@@ -193,11 +222,18 @@ class Catalog:
             "queries": {
                 query.name: self.entry_of(query, plans.get(query.name), routed.get(running.name))
                 for running in self.queries
-                for query in {q.name: q for q in (running, *running.answered)}.values()
+                for query in self._told_with(running)
                 if query.name in self.state_of
             },
             **self._rest_of_content(),
         }
+
+    def _told_with(self, running: Query) -> Iterable[Query]:
+        """Queries that are told of together: members of a group that was dissolved run elsewhere."""
+        group = self.groups.get(running.name)
+        if group is not None and group.ends is not None:
+            return (running,)
+        return {q.name: q for q in (running, *running.answered)}.values()
 
     def entry_of(
         self, query: Query, plan: str | None = None, routed: RoutedQuery | None = None
@@ -212,16 +248,31 @@ class Catalog:
             "fields": fields_kept(query),
             "stations": routed is not None and routed.tree is not None,
             **({"laid": routed.laid} if routed is not None and routed.laid else {}),
+            **({"edges": edges_json(query, routed.edges)} if routed is not None and routed.edges else {}),
             "sink": _sink_json(query.sink),
             **({} if query.place is None else {"place": query.place}),
             **({"submitted": True} if query.name in self.submitted else {}),
         }
 
-    def content_after(self, before: Catalog, came: Sequence[Query], gone: Collection[str]) -> dict[str, Any]:
+    def with_content_after(self, before: Catalog, came: Sequence[Query], gone: Collection[str]) -> Catalog:
         """The same, made of that of the catalog before: only members of groups have come and gone."""
-        entries = {name: entry for name, entry in before.content["queries"].items() if name not in gone}
-        entries |= {query.name: self.entry_of(query) for query in came}
-        return {**before.content, "queries": entries, **self._rest_of_content()}
+        changes: dict[Place, list[Any]] = {
+            ("queries", name): [] for name in gone if name in before.content["queries"]
+        }
+        changes |= {("queries", query.name): [self.entry_of(query)] for query in came}
+        for name, old in before.groups.items():
+            new = self.groups.get(name)
+            if new is None:
+                changes["groups", name] = []
+            elif new is not old:
+                left, joined = self.roster.left.get(name, ()), self.roster.joined.get(name, ())
+                members = (*left, *(member.query.name for member in joined))
+                there = new.members
+                changes |= {("groups", name, "members", m): [there[m]] if m in there else [] for m in members}
+        if self.forgotten != before.forgotten:
+            changes["dropped",] = [sorted(self.forgotten)]
+        content = patched(before.content, changes)
+        return replace(self, content=content, changed=Changed(before.content, changes, content))
 
     def _rest_of_content(self) -> dict[str, Any]:
         return {
@@ -233,7 +284,8 @@ class Catalog:
 
 def explain_query(catalog: Catalog, name: str, *, sites: int) -> str:
     """How a query of the catalog will run; a member of a group, as its representative does."""
-    running = next(q for q in catalog.queries if name in (q.name, *(m.name for m in q.answered)))
+    by_name = {q.name: q for q in catalog.queries}
+    running = by_name[catalog.group_with(name) or name]
     routed = next(r for r in catalog.layout.queries if r.query.name == running.name)
     plan = next(p for p in catalog.plans if p.query.name == running.name)
     text = explain(catalog.layout, routed, plan, sites=sites)

@@ -102,7 +102,7 @@ def _laid_out_anew(turned: Turned, manifest: Manifest) -> Catalog:
     )
     replaced = {c.name for c in turned.rest if isinstance(c, Replace)} - catalog.submitted
     after = replace(after, forgotten=catalog.forgotten | replaced)
-    return replace(after, content=after.to_json())
+    return replace(after, content=after.to_json(), changed=None)
 
 
 def _fits(query: Query, catalog: Catalog, manifest: Manifest) -> bool:

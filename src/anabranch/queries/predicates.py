@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from functools import lru_cache
 
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
+from anabranch.language.syntax.patterns import Patterns
 from anabranch.operators.rows.arrow_types import arrow_type
 from anabranch.plan.logical import Field, Stream
 from anabranch.plan.predicate import (
@@ -73,12 +73,11 @@ def predicate_of(filter_sql: str | None, stream: Stream) -> FilterPredicate:
     if filter_sql is None:
         return FilterPredicate(TRUE, {})
     reader = _Reader({column.name: column.type for column in stream.columns})
-    return FilterPredicate(reader.read(_parsed(filter_sql), negated=False), reader.fields)
+    read = _FILTERS.read(filter_sql, lambda node: reader.read(node, negated=False))
+    return FilterPredicate(read, reader.fields)
 
 
-@lru_cache(maxsize=10_000)
-def _parsed(sql: str) -> exp.Expr:
-    return sqlglot.parse_one(sql, dialect="spark")
+_FILTERS = Patterns(lambda sql: sqlglot.parse_one(sql, dialect="spark"))
 
 
 class _Reader:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +12,11 @@ from anabranch.plan.inputs import Layout, RoutedQuery, layout_of
 from anabranch.plan.local_plan import compile_plan
 from anabranch.plan.logical import AGGREGATES_ALIAS, Column, Query, Stream
 from anabranch.plan.states.fragments import with_shared_states
+from anabranch.plan.stations.chosen_edges import edges_from
 from anabranch.plan.tree import Plan, default_plan, parse_plan
 from anabranch.queries.catalog import Catalog
 from anabranch.queries.fingerprint import fields_kept, fingerprint
-from anabranch.queries.groups import Group, Groups, running_queries
+from anabranch.queries.grouping.groups import Group, Groups, running_queries
 from anabranch.state import Manifest, QueryState
 
 
@@ -30,6 +31,7 @@ def reconcile(
     submitted: Iterable[str] = (),
     sharing: str = "off",
     standing: Mapping[str, Query] | None = None,
+    together: Iterable[Collection[str]] = (),
 ) -> Catalog:
     """Accept changes that leave the meaning of the kept state alone; refuse the others.
 
@@ -51,12 +53,16 @@ def reconcile(
         they are in.
     standing
         Representatives of a session that runs.
+    together
+        Names of new queries that form a group in any case.
     """
     known = {q.name for q in manifest.queries} if manifest else set()
     remembered: Mapping[str, Any] = manifest.catalog if manifest else {}
     for stream in streams:
         _check_stream(stream, remembered.get("streams", {}).get(stream.name))
-    running, groups = _running(queries, streams, manifest, sharing=sharing, standing=standing)
+    running, groups = _running(
+        queries, streams, manifest, sharing=sharing, standing=standing, together=together
+    )
     states = _states(running, manifest)
     as_before = {n: q for n, q in remembered.get("queries", {}).items() if n in known}
     layout = _layout(running, states, as_before, stations=stations, eddies=eddies)
@@ -85,6 +91,7 @@ def _running(
     *,
     sharing: str,
     standing: Mapping[str, Query] | None,
+    together: Iterable[Collection[str]],
 ) -> tuple[tuple[Query, ...], Groups]:
     """The queries that run, representatives in the place of their members, and the groups."""
     groups = manifest.catalog.get("groups", {}) if manifest else {}
@@ -96,6 +103,7 @@ def _running(
         sharing=sharing,
         batch=_next_batch(manifest),
         standing=standing,
+        together=together,
     )
 
 
@@ -135,7 +143,8 @@ def _layout(
     }
     laid = {name: int(query.get("laid", 0)) for name, query in as_before.items()}
     began = {state.name: state.since for state in states}
-    return with_shared_states(layout_of(running, began, at_stations, laid))
+    chosen = {q.name: edges_from(q, as_before.get(q.name, {}).get("edges", ())) for q in running}
+    return with_shared_states(layout_of(running, began, at_stations, laid, chosen))
 
 
 def _default_plan(routed: RoutedQuery, remembered: Mapping[str, Any]) -> Plan:

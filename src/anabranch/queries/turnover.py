@@ -7,15 +7,15 @@ catalog for one step more, as dropped: a crash before its sink has its last resu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from anabranch.plan.logical import Member, Query
 from anabranch.plan.roster_change import RosterChange
 from anabranch.queries.catalog import Catalog
 from anabranch.queries.fingerprint import fingerprint
-from anabranch.queries.groups import Group, signature_of
-from anabranch.queries.representative import joining_member
+from anabranch.queries.grouping.groups import Group, signature_of
+from anabranch.queries.grouping.representative import joining_member
 from anabranch.queries.shape import Shape
 from anabranch.state import QueryState, QueryStatus
 
@@ -25,6 +25,8 @@ class Add:
     """A query that is to run."""
 
     query: Query
+    history: bool = False
+    """Whether its results may have older rows, as far as the state of a group that it joins has them."""
 
     @property
     def name(self) -> str:
@@ -70,10 +72,11 @@ def turned_over(catalog: Catalog, changes: Sequence[Change], *, batch: int) -> T
     """
     last: dict[str, Change] = {}
     for change in changes:
-        if isinstance(change, Drop) and isinstance(last.get(change.name), Add):
+        came = last.get(change.name)
+        if isinstance(change, Drop) and isinstance(came, Add):
             del last[change.name]  # it has never run
-        elif isinstance(change, Replace) and isinstance(last.get(change.name), Add):
-            last[change.name] = Add(change.query)
+        elif isinstance(change, Replace) and isinstance(came, Add):
+            last[change.name] = replace(came, query=change.query)
         else:
             last[change.name] = change
     turn = _Turn(catalog, batch)
@@ -104,43 +107,56 @@ class _Turn:
             self._leave(name)
             self.gone.add(name)
 
-    def _leave(self, name: str) -> str | None:
-        group = self.catalog.group_with(name)
-        if group is not None:
+    def _leave(self, name: str) -> None:
+        for group in self.catalog.groups_with(name):
             self.left.setdefault(group, {})[name] = None
-        return group
 
     def take(self, change: Add | Replace) -> None:
         """Let a query join a group, if there is one for it."""
         query, before = change.query, self.catalog.state_of.get(change.name)
         was_in, mark = self.catalog.group_with(change.name), fingerprint(query)
+        # What a group that was dissolved still has for it was made for its text of then.
+        is_cut = len(self.catalog.groups_with(change.name)) > (was_in is not None)
         same = isinstance(change, Replace) and before is not None and before.fingerprint == mark
+        same = same and not is_cut
         if same and was_in is None:
             self.rest.append(change)  # it has a state of its own, which may do
             return
-        group, member = self._place_for(query, was_in if same else None)
+        group, member = None, None
+        first = None if isinstance(change, Add) and change.history else self.batch
+        if query.name not in self.catalog.laid_out:
+            group, member = self._place_for(query, was_in if same else None, first)
         if isinstance(change, Replace):
             self._leave(change.name)
             self.gone.add(change.name)
         if group is None or member is None:
-            self.rest.append(change if was_in is None else Add(query))
+            self.rest.append(Add(query) if is_cut or was_in is not None else change)
             return
         goes_on = same and group == was_in
         self.joined.setdefault(group, []).append(member)
-        self.since[change.name] = self.catalog.groups[group].members[change.name] if goes_on else self.batch
+        self.since[change.name] = self.catalog.groups[group].members[change.name] if goes_on else first
         began = before.since if goes_on and before is not None else self.batch
         self.states[change.name] = QueryState(change.name, mark, began)
 
-    def _place_for(self, query: Query, goes_on_in: str | None) -> tuple[str | None, Member | None]:
-        """A group that has all that a query needs, and what it is there; best the one that it is in."""
+    def _place_for(
+        self, query: Query, goes_on_in: str | None, first: int | None
+    ) -> tuple[str | None, Member | None]:
+        """A group that has all that a query needs, and what it is there; best the one that it is in.
+
+        Parameters
+        ----------
+        first
+            The batch from which it counts where it comes anew; None for one that takes what it finds.
+        """
         if self.catalog.sharing == "off" and goes_on_in is None:
             return None, None
         streams = {stream.name: stream for stream in self.catalog.streams}
-        shape, mark = Shape(query, streams), signature_of(query, streams)
+        shape = Shape(query, streams)
+        mark = signature_of(shape)
         standing = self.catalog.by_signature.get(mark, ()) if mark is not None else ()
         for found in sorted(standing, key=lambda q: q.name != goes_on_in):
             group = self.catalog.groups[found.name]
-            since = group.members[query.name] if found.name == goes_on_in else self.batch
+            since = group.members[query.name] if found.name == goes_on_in else first
             try:
                 member = joining_member(found, shape, is_open=group.is_open, since=since)
             except ValueError:  # its filters have too many parts
@@ -167,8 +183,10 @@ class _Turn:
                 retired.add(name)
             else:
                 queries.append(query)
-        kept = (s for s in catalog.states if s.name not in self.gone and s.name not in retired)
-        states = (replace(s, status=QueryStatus.DROPPED) if s.name in dropping else s for s in kept)
+        states: Iterable[QueryState] = catalog.states
+        if self.gone or dropping or retired != catalog.retired:
+            kept = (s for s in states if s.name not in self.gone and s.name not in retired)
+            states = (replace(s, status=QueryStatus.DROPPED) if s.name in dropping else s for s in kept)
         came = self.states.keys()
         # A flow file may declare them still, and does not speak for them any more.
         declared = (dropping | self.gone.intersection(came)) - catalog.submitted
@@ -186,8 +204,7 @@ class _Turn:
             ),
         )
         members = [m.query for some in self.joined.values() for m in some]
-        content = after.content_after(catalog, members, (self.gone | retired) - came)
-        return replace(after, content=content)
+        return after.with_content_after(catalog, members, (self.gone | retired) - came)
 
     def _changed(self, query: Query) -> Query:
         assert query.split is not None
@@ -199,7 +216,8 @@ class _Turn:
         return replace(query, split=replace(query.split, members=members))
 
     def _group(self, name: str, group: Group) -> Group:
-        left = self.left.get(name, {})
-        members = {m: since for m, since in group.members.items() if m not in left}
+        members = dict(group.members)
+        for gone in self.left.get(name, ()):
+            members.pop(gone, None)
         members |= {m.query.name: self.since[m.query.name] for m in self.joined.get(name, ())}
         return replace(group, members=members)

@@ -34,12 +34,8 @@ from anabranch.reproduce.dcape.dcape_grid import (
     dcape_fig12,
     dcape_fig13,
 )
-from anabranch.reproduce.diffusion.diffusion_fig7 import (
-    diffusion_fig7,
-    diffusion_fig8,
-    diffusion_fig9,
-    diffusion_fig10,
-)
+from anabranch.reproduce.diffusion.diffusion_decisions import diffusion_fig9, diffusion_fig10
+from anabranch.reproduce.diffusion.diffusion_fig7 import diffusion_fig7, diffusion_fig8
 from anabranch.reproduce.diffusion.diffusion_hotkey import diffusion_hotkey
 from anabranch.reproduce.diffusion.diffusion_sim import (
     diffusion_fig11,

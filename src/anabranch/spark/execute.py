@@ -10,9 +10,10 @@ from pyspark.sql import functions as F
 
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.task.arrival.parcel import opened
+from anabranch.engine.task.arrival.sent_rows import Relabelling
 from anabranch.engine.task.slot_task import SlotTask
 from anabranch.plan.inputs import SEQUENCE
-from anabranch.spark.reading.ingest import route
+from anabranch.spark.reading.ingest import relabelled, route
 from anabranch.spark.slot_stages import SlotStages, parcel_of, tell
 
 ATTEMPTS = 3
@@ -20,12 +21,21 @@ ATTEMPTS = 3
 _LOST = "indeterminate output"
 
 
-def execute_on_spark(rows: DataFrame, task: SlotTask, stages: SlotStages) -> Sequence[SlotReport]:
+def execute_on_spark(
+    rows: DataFrame, task: SlotTask, stages: SlotStages, read_as: Relabelling | None = None
+) -> Sequence[SlotReport]:
     """Route the wire rows of a micro-batch to its slots, run them, collect their reports.
 
     One action: a second one would read the sources again.
+
+    Parameters
+    ----------
+    read_as
+        How rows are read that were sent for another layout.
     """
     tell(rows.sparkSession, task)
+    if read_as:
+        rows = relabelled(rows, read_as)
     if task.wire.sequenced:
         # Not at ingest: Spark does not number the rows of a stream, only those of a micro-batch.
         rows = rows.withColumn(SEQUENCE, F.monotonically_increasing_id())

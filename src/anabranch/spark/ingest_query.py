@@ -56,6 +56,7 @@ class IngestQuery:
         self._name, self._trigger = name, trigger
         self._empty_files = EmptyFiles(checkpoint)
         self._stages = SlotStages()
+        self._driver: RunDriver | None = None
         self._rows: DataFrame
         """What the next step works on."""
         self._wired: DataFrame
@@ -65,11 +66,14 @@ class IngestQuery:
 
     def execute(self, task: SlotTask) -> Sequence[SlotReport]:
         """Run the slots of a step over the rows that were handed over."""
-        return execute_on_spark(self._rows, task, self._stages)
+        assert self._driver is not None, "steps come when Spark's query has begun"
+        return execute_on_spark(self._rows, task, self._stages, self._driver.read_as)
 
     def begin(self, driver: RunDriver, *, end_of_input: bool) -> None:
         """Start Spark's query, and let the driver watch over it."""
-        loop = driver.loop
+        loop, self._driver = driver.loop, driver
+
+        driver.without_rows = lambda: self._without_rows(loop)
 
         def launch() -> StreamingQuery:
             return self._launch(driver)
@@ -129,6 +133,7 @@ class IngestQuery:
 
     def _without_rows(self, loop: BatchLoop) -> None:
         """Let the next step work on no rows."""
+        self._warmed()  # at a restart it may be the first one
         self._hand_over(no_rows(self._spark, self._wired, batch_conf(loop.wire)))
 
     def _hand_over(self, rows: DataFrame) -> None:

@@ -36,9 +36,9 @@ class LiveQueries:
         self._loop = loop
         self._streams = streams
 
-    def add(self, name: str, select: str, sink: AnySink) -> None:
+    def add(self, name: str, select: str, sink: AnySink, *, history: bool = False) -> None:
         query = bind_query(name, select, self._streams, sink=_written_down(sink))
-        self._ask(Add(query), as_sink(self._spark, name, sink))
+        self._ask(Add(query, history), as_sink(self._spark, name, sink))
 
     def drop(self, name: str) -> None:
         self._ask(Drop(name))

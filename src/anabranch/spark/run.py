@@ -121,7 +121,7 @@ class Run:
         self._refuse_if_ended("set")
         self._driver.loop.change(**settings)
 
-    def add(self, name: str, select: str, sink: AnySink) -> None:
+    def add(self, name: str, select: str, sink: AnySink, *, history: bool = False) -> None:
         """Let a query run from the next batch on; it sees rows from there.
 
         At the next boundary it is in the checkpoint: a later run takes it up by itself if its sink can be
@@ -132,6 +132,9 @@ class Run:
         ----------
         sink
             As for `session.query`.
+        history
+            Whether new rows may meet older ones, as far as a group that the query joins still has them; else,
+            and where it joins none, it begins with an empty state.
 
         Raises
         ------
@@ -139,10 +142,10 @@ class Run:
             There is a query of this name, or the run has ended.
         """
         self._refuse_if_ended("add")
-        self._queries.add(name, select, sink)
+        self._queries.add(name, select, sink, history=history)
 
     def drop(self, name: str) -> None:
-        """Let a query end with the next step; results of rows that wait to enter its state are not made."""
+        """Let a query end with the next step. Rows that wait to enter its state are let in before."""
         self._refuse_if_ended("drop")
         self._queries.drop(name)
 
@@ -195,9 +198,9 @@ class Run:
         return f"<Run {'running' if self.isActive else self._how()}, batch {last.batch if last else '–'}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: rates, queries and the last decisions."""
+        """For notebooks: rates, queries with their plans, and the last decisions."""
         how = "running" if self.isActive else self._how()
-        return run_html(how, self.lastProgress, self.events)
+        return run_html(how, self.lastProgress, self.events, plans=self._driver.loop.tracks.plans)
 
     def _how(self) -> str:
         if self.exception() is not None:

@@ -16,8 +16,8 @@ from anabranch.engine.listener import Listener
 from anabranch.engine.run_record import RunRecord
 from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
 from anabranch.engine.step.times.idle_steps import IdleSteps
+from anabranch.engine.task.arrival.sent_rows import Relabelling, SentRows
 from anabranch.errors import AnabranchError
-from anabranch.plan.inputs import Layout
 from anabranch.spark.failures import explain_failure
 from anabranch.spark.kafka.broker_watch import BrokerWatch
 from anabranch.state.fence import Fence
@@ -25,6 +25,9 @@ from anabranch.state.fence import Fence
 Steps = Callable[[], Iterator[BatchSummary]]
 RESTART_POLL_S = 0.05
 """How often to look whether Spark's query has been started anew."""
+PLANNING_POLL_S = 0.02
+LONGEST_PLANNING_S = 5.0
+"""How long a stop waits for a batch that Spark plans; then it is interrupted, and Spark may complain."""
 
 
 class RunDriver:
@@ -57,6 +60,10 @@ class RunDriver:
         self.is_stopping = False
         self.read_mail: Callable[[], None] = lambda: None
         """Takes up what other processes ask for, before every step."""
+        self.without_rows: Callable[[], None] = lambda: None
+        """Lets the next step work on no rows."""
+        self.settle: Callable[[], None] = lambda: None
+        """Waits for what was begun beside the batches: Spark complains if a process ends before."""
         self._fence = fence
         self._watch_kafka = watch
         self._turn = threading.Lock()
@@ -68,12 +75,14 @@ class RunDriver:
         self._query: StreamingQuery | None = None
         self._watcher: threading.Thread | None = None
         self._launch: Callable[[], StreamingQuery] | None = None
-        self._launched: Layout | None = None
+        self._sent: SentRows | None = None
         """What Spark's query makes its rows for."""
         self._stale_since: float | None = None
         """When a step was committed after which Spark's query reads for other queries or layouts."""
         self._restart = threading.Event()
         """Set while Spark's query is being replaced by another one."""
+        self._refused = threading.Event()
+        """Set when a batch is not taken, and waits for Spark's query to be stopped."""
 
     def process(
         self,
@@ -99,24 +108,45 @@ class RunDriver:
                 ready()
                 self.read_mail()
                 self._process(batch, offsets, source_id)
+                self._let_rows_in()
                 return
+        self._refused.set()
         stopped()  # without the turn: whoever stops waits for it
 
     @property
     def is_stale(self) -> bool:
         """Whether queries have come since Spark's query was started, for which it does not send rows."""
-        return self._launched is not None and self._launched.inputs is not self.loop.layout.inputs
+        return self._sent is not None and self.read_as is None
+
+    @property
+    def read_as(self) -> Relabelling | None:
+        """How the rows of Spark's query are read for the layout there is now."""
+        return None if self._sent is None else self._sent.read_for(self.loop.layout, self.loop.wire)
 
     def _process(self, batch: int, offsets: str, source_id: str) -> None:
-        try:
+        with self._failing():
             summary = self.loop.process(batch, offsets=offsets, source_id=source_id)
+        self._committed(summary)
+
+    def _let_rows_in(self) -> None:
+        """Take steps until no row waits for a query that is to go."""
+        while self.loop.owes_rows:
+            with self._failing():
+                self.without_rows()
+                summary = self.loop.step()
+            self._committed(summary)
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Take note of what a step raises."""
+        try:
+            yield
         except BaseException as error:
             self._fail(error)
             raise
         finally:
             if self._idle is not None:
                 self._idle.wake()
-        self._committed(summary)
 
     def note(self, events: Iterable[Event]) -> None:
         """Take note of events that come from elsewhere than the batch loop."""
@@ -150,7 +180,7 @@ class RunDriver:
         self._launch, self._step = launch, step
         if self._watch_kafka is not None:
             self._watch_kafka.tell = self.tell
-        self._launched = self.loop.layout
+        self._sent = SentRows(self.loop.layout, self.loop.wire)
         self._query = launch()
         if step is not None:
             self._idle = IdleSteps(
@@ -227,8 +257,16 @@ class RunDriver:
         with self._turn:
             pass  # the batch under way has ended, and no other begins
         if self._query is not None:
-            self._query.stop()
+            self._stop_query(self._query)
         self.wait()
+
+    def _stop_query(self, query: StreamingQuery) -> None:
+        """Stop Spark's query where that is quiet: between two batches, or when it has handed one over."""
+        end = time.monotonic() + LONGEST_PLANNING_S
+        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < end:
+            if self._refused.wait(PLANNING_POLL_S):
+                break
+        query.stop()
 
     def _watch(self, finish: Steps | None) -> None:
         try:
@@ -244,6 +282,7 @@ class RunDriver:
             self._idle.stop()
         if self._watch_kafka is not None:
             self._watch_kafka.stop()
+        self.settle()
         self._fence.release()
         if self.cause is not None:
             self.error = explain_failure(self.cause)
@@ -260,7 +299,8 @@ class RunDriver:
         with self._turn:
             if self.is_stopping:
                 return
-            self._launched = self.loop.layout
+            self._sent = SentRows(self.loop.layout, self.loop.wire)
+            self._refused.clear()
             self._query = self._launch()
             started = time.monotonic()
             since, self._stale_since = self._stale_since or stopped, None
@@ -279,7 +319,7 @@ class RunDriver:
             pass  # the batch under way has ended, and no other begins
         if self.is_stale and not self.is_stopping and self._query is not None:
             self._restart.set()
-            self._query.stop()
+            self._stop_query(self._query)
 
     def _await(self, query: StreamingQuery) -> None:
         try:

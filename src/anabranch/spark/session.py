@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace as replaced
 from datetime import timedelta
 from typing import Any, Self
@@ -27,7 +27,9 @@ from anabranch.spark.reading.declared import (
     lateness_us,
     read_flow,
     stream_columns,
+    vectors_of,
 )
+from anabranch.spark.reading.prepared import with_vectors
 from anabranch.spark.run import Run
 from anabranch.spark.start.begin_run import begin_run
 from anabranch.spark.tables.table_reader import table_source
@@ -88,6 +90,7 @@ class Session:
         *,
         time: str,
         lateness: str | timedelta = "0 seconds",
+        vectors: Mapping[str, int] | None = None,
         replace: bool = False,
     ) -> None:
         """Register a streaming DataFrame as a stream.
@@ -99,6 +102,9 @@ class Session:
             1970, UTC.
         lateness
             How far rows may come behind the newest one: `"5 seconds"`, or a timedelta.
+        vectors
+            Columns that are arrays of numbers, each with how many it has: `{"v": 40}`, for
+            `l2_distance(a.v, b.v)` and `a.v[0]`. Rows with other arrays are malformed.
         replace
             Take the place of a stream of this name that no query reads.
 
@@ -109,6 +115,9 @@ class Session:
             session.stream("orders", spark.readStream.schema("…").parquet("in"), time="ts")
         """
         columns = stream_columns(name, frame, time)
+        if vectors:
+            frame = with_vectors(frame, vectors_of(name, frame, vectors))
+            columns = stream_columns(name, frame, time)
         self._refuse_while_running("stream")
         if replace and name in self._declared.streams:
             self._declared.refuse_if_read(name)
@@ -278,4 +287,5 @@ class Session:
 
     def _refuse_while_running(self, what: str) -> None:
         if self._run is not None and self._run.isActive:
-            raise ConfigError(f"the session is running, so that {what}(…) comes too late: stop the run first")
+            instead = "use run.add(…), or stop the run first" if what == "query" else "stop the run first"
+            raise ConfigError(f"the session is running, so that {what}(…) comes too late: {instead}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from anabranch.state.fence import highest_epoch
 from anabranch.state.manifest import Manifest, ManifestKey
-from anabranch.state.manifest_log import key_of, load, manifest_keys, manifest_name
+from anabranch.state.manifest_log import key_of, load_names, manifest_keys, manifest_name
 from anabranch.state.paths import BLOCKS, CATALOGS, EPOCHS, LISTS, MANIFESTS, STAGED, TEMPORARY
 from anabranch.state.stamp import stamp_of
 from anabranch.state.storage import FileInfo, Storage
@@ -55,7 +55,7 @@ def find_orphans(storage: Storage, retained: Sequence[ManifestKey]) -> list[File
     """
     if not retained:
         return []
-    manifests = [load(storage, key.batch, key.step) for key in retained]
+    manifests = [load_names(storage, key) for key in retained]
     named = set().union(*(manifest.file_names() for manifest in manifests))
     last = max(manifests, key=lambda manifest: manifest.key)
     files = [file for folder in (BLOCKS, STAGED, CATALOGS, LISTS) for file in storage.scan(folder)]

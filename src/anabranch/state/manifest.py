@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from anabranch.state.block import BlockMeta
 from anabranch.state.block_lists import BlockList
+from anabranch.state.catalog_log import CatalogLog
 from anabranch.state.paths import BLOCKS, STAGED
 from anabranch.state.side_file import SideFile
 from anabranch.state.stamp import Stamp
@@ -108,7 +109,7 @@ class Manifest:
     catalog, controller
         JSON objects of the runtime and the controller; not looked into here, but that `catalog["queries"]`
         has `fingerprint` and `since` of every query, so that a manifest tells only of queries that differ.
-    catalog_file, results_file
+    catalog_log, results_file
         Where the catalog lies, and the results, if they are not in the manifest itself.
     results, dead_letters
         Files staged in this step. Both are published by linking: a staged file is removed
@@ -144,7 +145,7 @@ class Manifest:
     tables: Mapping[str, Any] = field(default_factory=dict)
     version: int = VERSION
     lists: tuple[BlockList, ...] = ()
-    catalog_file: SideFile | None = None
+    catalog_log: CatalogLog | None = None
     results_file: SideFile | None = None
 
     @property
@@ -160,8 +161,9 @@ class Manifest:
 
     def side_files(self) -> tuple[SideFile, ...]:
         """Parts of this manifest that lie in files of their own."""
-        files = (self.catalog_file, self.results_file, *(known.file for known in self.lists))
-        return tuple(file for file in files if file is not None)
+        catalog = () if self.catalog_log is None else self.catalog_log.files
+        results = () if self.results_file is None else (self.results_file,)
+        return (*catalog, *results, *(known.file for known in self.lists))
 
     @property
     def stamp(self) -> Stamp:

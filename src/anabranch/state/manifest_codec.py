@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import xxhash
 
 from anabranch.state.block_lists import BlockList, Listed, block_from_row, block_to_row, listed
+from anabranch.state.catalog_log import CatalogLog, ChangeFile, changes_from, merged, patched
 from anabranch.state.errors import CorruptionError, UnsupportedVersionError
 from anabranch.state.manifest import (
     VERSION,
@@ -58,10 +59,10 @@ def encode(manifest: Manifest) -> bytes:
         "lists": [[known.file.name, known.file.digest, bits] for known, bits in blocks.lists],
         "blocks": [block_to_row(block) for block in blocks.loose],
         "results": _rows(manifest.results) if manifest.results_file is None else [],
-        "results_file": _file_row(manifest.results_file),
+        "results_file": None if manifest.results_file is None else _file_row(manifest.results_file),
         "dead_letters": _rows(manifest.dead_letters),
-        "catalog": manifest.catalog if manifest.catalog_file is None else {},
-        "catalog_file": _file_row(manifest.catalog_file),
+        "catalog": manifest.catalog if manifest.catalog_log is None else {},
+        **_log_rows(manifest.catalog_log),
         "controller": manifest.controller,
         "mail": manifest.mail,
         "tables": manifest.tables,
@@ -72,7 +73,12 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(
-    data: bytes, *, file: str, read_file: ReadFile | None = None, read_list: ReadList | None = None
+    data: bytes,
+    *,
+    file: str,
+    read_file: ReadFile | None = None,
+    read_list: ReadList | None = None,
+    read_catalog: ReadFile | None = None,
 ) -> Manifest:
     """Return the manifest in `data`, the content of `file`, after verifying it.
 
@@ -80,6 +86,8 @@ def decode(
     ----------
     read_file, read_list
         Read side files; a manifest that names some cannot be read without.
+    read_catalog
+        Reads those of catalogs, if not `read_file`.
     """
     stored_digest(data, file=file)
     content = json.loads(data)
@@ -91,7 +99,8 @@ def decode(
             "continue with the version that wrote the checkpoint"
         )
     try:
-        return _manifest(content, read_file or _refuse, read_list or _refuse)
+        read_file = read_file or _refuse
+        return _manifest(content, read_file, read_list or _refuse, read_catalog or read_file)
     except (KeyError, TypeError, ValueError) as error:
         # Not damage, the checksum agrees: somebody wrote other fields under our version number.
         raise CorruptionError(
@@ -129,17 +138,28 @@ def _rows(items: Iterable[Any]) -> list[list[Any]]:
 
 def _beside(manifest: Manifest) -> list[QueryState]:
     """Queries that are not as a catalog of its own tells of them."""
-    if manifest.catalog_file is None:
+    if manifest.catalog_log is None:
         return list(manifest.queries)
     global _seen
     catalog, queries, found = _seen
     if catalog is not manifest.catalog or queries is not manifest.queries:
-        base = query_states(manifest.catalog)
-        found = [state for state in manifest.queries if base.get(state.name) != state]
+        entries, running, none = manifest.catalog.get("queries", {}), QueryStatus.RUNNING, (None, None)
+        told = {name: (entry["fingerprint"], entry["since"]) for name, entry in entries.items()}
+        found = [
+            s
+            for s in manifest.queries
+            if s.status is not running
+            or told.get(s.name, none) != (s.fingerprint, s.since)
+            or (s.failure, s.emitted_us, s.ahead, s.waiting) != _AT_FIRST
+        ]
+        # A catalog that was read again may have another order: the digest must not depend on it.
+        found.sort(key=lambda state: state.name)
         _seen = manifest.catalog, manifest.queries, found
     return found
 
 
+_AT_FIRST = (None, None, (), 0)
+"""Failure, time emitted, partitions ahead, rows that wait: of a query that has just come."""
 _seen: tuple[Mapping[str, Any] | None, tuple[QueryState, ...], list[QueryState]] = (None, (), [])
 """What was last compared, and what came of it."""
 
@@ -150,8 +170,32 @@ def query_states(catalog: Mapping[str, Any]) -> dict[str, QueryState]:
     return {name: QueryState(name, q["fingerprint"], q["since"]) for name, q in queries.items()}
 
 
-def _file_row(file: SideFile | None) -> list[str] | None:
-    return None if file is None else [file.name, file.digest]
+def _log_rows(log: CatalogLog | None) -> dict[str, Any]:
+    if log is None:
+        return {"catalog_file": None}
+    changes = [[*_file_row(known.file), known.level] for known in log.changes]
+    return {"catalog_file": _file_row(log.whole), **({"catalog_changes": changes} if changes else {})}
+
+
+def _log(
+    row: Sequence[str] | None, changes: Sequence[Sequence[Any]], read_file: ReadFile
+) -> CatalogLog | None:
+    whole = _file(row)
+    if whole is None:
+        return None
+    files = ((SideFile(name, digest), level) for name, digest, level in changes)
+    return CatalogLog(
+        whole, tuple(ChangeFile(file, level, changes_from(read_file(file))) for file, level in files)
+    )
+
+
+def _content(log: CatalogLog, read_file: ReadFile) -> Mapping[str, Any]:
+    whole = read_file(log.whole)
+    return patched(whole, merged([known.changes for known in log.changes])) if log.changes else whole
+
+
+def _file_row(file: SideFile) -> list[str]:
+    return [file.name, file.digest]
 
 
 def _file(row: Sequence[str] | None) -> SideFile | None:
@@ -165,15 +209,18 @@ def _refuse(file: SideFile) -> Any:
     raise ValueError(f"{file.name} is needed")
 
 
-def _manifest(content: dict[str, Any], read_file: ReadFile, read_list: ReadList) -> Manifest:
+def _manifest(
+    content: dict[str, Any], read_file: ReadFile, read_list: ReadList, read_catalog: ReadFile
+) -> Manifest:
     given = {
         name: content.pop(name)
         for name in ("version", *_SCALARS, "catalog", "controller", "tracks", "tables")
     }
-    catalog_file, results_file = (_file(content.pop(f"{name}_file")) for name in ("catalog", "results"))
+    results_file = _file(content.pop("results_file"))
+    log = _log(content.pop("catalog_file"), content.pop("catalog_changes", ()), read_catalog)
     queries = _items(_query, content.pop("queries"))
-    if catalog_file is not None:
-        given["catalog"] = read_file(catalog_file)
+    if log is not None:
+        given["catalog"] = _content(log, read_catalog)
         queries = tuple((query_states(given["catalog"]) | {q.name: q for q in queries}).values())
     results = content.pop("results")
     lists = [(read_list(SideFile(*row)), bits) for *row, bits in content.pop("lists")]
@@ -187,7 +234,7 @@ def _manifest(content: dict[str, Any], read_file: ReadFile, read_list: ReadList)
         lists=tuple(known for known, _ in lists),
         results=_items(ResultFile, results if results_file is None else read_file(results_file)),
         dead_letters=_items(ResultFile, content.pop("dead_letters")),
-        catalog_file=catalog_file,
+        catalog_log=log,
         results_file=results_file,
         mail=tuple((name, refusal) for name, refusal in content.pop("mail")),
     )

@@ -11,7 +11,7 @@ from anabranch.state.block_lists import read_list
 from anabranch.state.errors import CorruptionError, FencedError, ManifestConflict
 from anabranch.state.fence import highest_epoch
 from anabranch.state.manifest import NO_PARENT, Manifest, ManifestKey
-from anabranch.state.manifest_codec import decode, encode, stored_digest
+from anabranch.state.manifest_codec import ReadFile, decode, encode, stored_digest
 from anabranch.state.paths import MANIFESTS
 from anabranch.state.side_file import read_side_file, write_side_files
 from anabranch.state.storage import Storage
@@ -83,6 +83,11 @@ def load(storage: Storage, batch: int, step: int) -> Manifest:
     return _load(storage, key)[0]
 
 
+def load_names(storage: Storage, key: ManifestKey) -> Manifest:
+    """Return one manifest, verified, for the files that it names: its catalog is not read."""
+    return _load(storage, key, read_catalog=lambda file: {})[0]
+
+
 def newest(storage: Storage) -> Manifest | None:
     """Return the last committed manifest, or None in an empty checkpoint.
 
@@ -126,11 +131,15 @@ def verify_chain(storage: Storage) -> int:
     return count
 
 
-def _load(storage: Storage, key: ManifestKey) -> tuple[Manifest, str]:
+def _load(storage: Storage, key: ManifestKey, read_catalog: ReadFile | None = None) -> tuple[Manifest, str]:
     name = manifest_name(key)
     data = storage.read(name)
     manifest = decode(
-        data, file=name, read_file=partial(read_side_file, storage), read_list=partial(read_list, storage)
+        data,
+        file=name,
+        read_file=partial(read_side_file, storage),
+        read_list=partial(read_list, storage),
+        read_catalog=read_catalog,
     )
     if manifest.key != key:
         raise _broken(name, _words(key), _words(manifest.key))

@@ -14,6 +14,8 @@ from anabranch.plan.logical import Column, Query, Stream
 
 BATCH_US = 1_000_000
 WINDOW_BATCHES = 4
+NEAR = 0.01
+"""How far apart in x rows may be that meet."""
 STREAMS = tuple(
     Stream(
         name,
@@ -24,16 +26,20 @@ STREAMS = tuple(
 )
 
 
-def hot_key_query(references: int) -> Query:
+def hot_key_text(references: int) -> str:
     """An equi-join on k of the first streams, of rows that are near each other in x, too."""
     names = "abc"[:references]
     refs = ", ".join(f"{name} [RANGE {WINDOW_BATCHES} SECONDS]" for name in names)
     pairs = list(pairwise(names))
     same = [f"{x}.k = {y}.k" for x, y in pairs]
-    few = [f"abs({x}.x - {y}.x) <= 0.01" for x, y in pairs]
+    few = [f"abs({x}.x - {y}.x) <= {NEAR}" for x, y in pairs]
     columns = ", ".join(f"{name}.id AS {name}" for name in names)
-    text = f"SELECT {columns} FROM {refs} WHERE {' AND '.join([*same, *few])}"
-    return bind_query("q", text, {s.name: s for s in STREAMS})
+    return f"SELECT {columns} FROM {refs} WHERE {' AND '.join([*same, *few])}"
+
+
+def hot_key_query(references: int) -> Query:
+    """The same, bound."""
+    return bind_query("q", hot_key_text(references), {s.name: s for s in STREAMS})
 
 
 GROUPS = {

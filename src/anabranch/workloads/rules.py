@@ -26,13 +26,20 @@ _COLUMNS = (
 
 
 def rule_streams(
-    root: Path, *, rules: int, batches: int, rows_per_batch: int, interval_us: int = 1_000_000, seed: int = 0
+    root: Path,
+    *,
+    rules: int,
+    batches: int,
+    rows_per_batch: int,
+    interval_us: int = 1_000_000,
+    seed: int = 0,
+    names: str = "ab",
 ) -> Workload:
     """Write streams `a` and `b` of `id, k, item, price, ts`; `rules` is how many rules there will be."""
     clock = Clock(batches, rows_per_batch, interval_us, 0, seed)
     make = partial(_rows, clock, items=items_of(rules))
     made = (
-        write_stream(root, name, batches, partial(make, stream=stream)) for stream, name in enumerate("ab")
+        write_stream(root, name, batches, partial(make, stream=stream)) for stream, name in enumerate(names)
     )
     return Workload(tuple(made), batches, interval_us, 0)
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pytest
 
-from anabranch.adapt.tracks.tracks import Tracks
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.step.manifests.shipments import Shipment
 from anabranch.engine.step.manifests.step_outcome import blocks_after, elapsed_s, renamed
 from anabranch.exchange.partition_set import PartitionSet
 from anabranch.plan.states.state_id import StateId
-from anabranch.plan.stations.readdressing import Readdressing
 from anabranch.state import BlockMeta, StreamState
 
 BLOCK = BlockMeta("old", StateId("s"), 0, 0, 0, 5, 10, "", 0, 0, 0, ((1, 2), (7, 3)))
@@ -23,8 +21,6 @@ class Task:
     blocks: tuple[BlockMeta, ...]
     merges: tuple[tuple[str, ...], ...] = ()
     shipments: tuple[Shipment, ...] = ()
-    tracks: Tracks = field(default_factory=lambda: Tracks({}))
-    stateful: frozenset[str] = frozenset()
 
 
 def left(task: Task, *written: BlockMeta) -> list[str]:
@@ -47,13 +43,6 @@ def test_slices_that_were_copied_away_are_gone() -> None:
     shipment = Shipment(0, 1, StateId("s"), {"old": PartitionSet.of([7])}, (0, 0))
     (found,) = blocks_after(Task((BLOCK,), shipments=(shipment,)), [])  # type: ignore[arg-type]
     assert found.partitions == ((1, 2),)
-
-
-def test_what_was_laid_out_otherwise_is_gone_unless_another_query_keeps_it() -> None:
-    tracks = Tracks({}, relaid=(Readdressing(StateId("s"), StateId("t"), "k", 0, (), (), "ts"),))
-    moved = replace(BLOCK, name="new", state=StateId("t"))
-    assert left(Task((BLOCK,), tracks=tracks), moved) == ["new"]
-    assert left(Task((BLOCK,), tracks=tracks, stateful=frozenset({"s"})), moved) == ["old", "new"]
 
 
 def test_blocks_get_the_new_name_of_their_state() -> None:

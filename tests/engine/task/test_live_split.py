@@ -9,8 +9,8 @@ from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.memory_sink import MemorySink
 from anabranch.engine.task.results.live_split import LiveSplit
 from anabranch.plan.logical import Member, Query
-from anabranch.queries.groups import group_of
-from anabranch.queries.representative import joining_member
+from anabranch.queries.grouping.groups import group_of
+from anabranch.queries.grouping.representative import joining_member
 from anabranch.queries.shape import Shape
 from anabranch.testing.stream_model import scratch
 from tests.queries.generated_groups import STREAMS, A, B, bound

@@ -11,6 +11,7 @@ from anabranch.adapt.balance.controller_settings import ControllerSettings
 from anabranch.adapt.balance.hybrid_policy import HybridPolicy
 from anabranch.adapt.eddy.eddy_state import EddyState
 from anabranch.adapt.eddy.layout_choice import LayoutVotes
+from anabranch.adapt.eddy.tree_choice import TreeVotes
 from anabranch.adapt.events import Event
 from anabranch.adapt.measures.rolling import Memory
 from anabranch.adapt.memory.memory_state import MemoryState
@@ -19,6 +20,7 @@ from anabranch.adapt.plans.joins import Joins
 from anabranch.adapt.plans.plan_state import PlanState
 from anabranch.adapt.routing.hot_keys import HotKeys
 from anabranch.adapt.routing.routing_state import RoutingState
+from anabranch.adapt.sharing.group_worth import GroupVotes
 
 HICCUP_S = 0.01
 """What a pause of the machine adds to the time of a site, in a batch that takes some milliseconds."""
@@ -50,9 +52,11 @@ class BoundaryState:
     routing: RoutingState = field(default_factory=RoutingState)
     hot: HotKeys = field(default_factory=HotKeys)
     layouts: LayoutVotes = field(default_factory=LayoutVotes)
+    trees: TreeVotes = field(default_factory=TreeVotes)
     events: tuple[Mapping[str, Any], ...] = ()
     homes: Homes = field(default_factory=Homes)
-    """Not in the manifest: it would grow with queries, and is soon measured again."""
+    groups: GroupVotes = field(default_factory=GroupVotes)
+    """Neither is in the manifest: they would grow with queries, and are soon measured again."""
 
     def with_events(self, events: Iterable[Event]) -> BoundaryState:
         """The state with what was decided, for whoever asks later."""
@@ -70,6 +74,7 @@ class BoundaryState:
             "routing": self.routing.to_json(),
             "hot": self.hot.to_json(),
             "layouts": self.layouts.to_json(),
+            **({"trees": turning} if (turning := self.trees.to_json()) else {}),
         }
 
     @classmethod
@@ -83,5 +88,6 @@ class BoundaryState:
             RoutingState.from_json(data.get("routing", {}), joins),
             HotKeys.from_json(data.get("hot", {}), joins),
             LayoutVotes.from_json(data.get("layouts", {})),
+            TreeVotes.from_json(data.get("trees", {})),
             tuple(data.get("events", ())),
         )

@@ -15,7 +15,7 @@ from anabranch.adapt.balance.controller import Controller
 from anabranch.adapt.boundary.boundary_state import BoundaryState
 from anabranch.adapt.boundary.decisions import Choice, Decisions
 from anabranch.adapt.boundary.enact import enact, start_with
-from anabranch.adapt.boundary.layouts import choose_layouts
+from anabranch.adapt.boundary.layouts import choose_layouts, choose_trees
 from anabranch.adapt.boundary.load import load_of
 from anabranch.adapt.boundary.observed import Observed
 from anabranch.adapt.boundary.plan_choice import choose_plans, choose_strategy
@@ -26,6 +26,7 @@ from anabranch.adapt.placement.homes import Homes, choose_homes
 from anabranch.adapt.routing.hot_keys import choose_hot_keys
 from anabranch.adapt.routing.join_routing import join_routing
 from anabranch.adapt.routing.routing_choice import choose_routing, start_routing
+from anabranch.adapt.sharing.group_worth import query_s
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.cost.migration_cost import Strategy
 
@@ -82,11 +83,13 @@ def choose(state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Cho
     )
     eddies = state.eddy.after(observed.choices, observed.sites, before)
     layouts, orderings, reordered = choose_layouts(state.layouts, eddies, observed)
+    trees, back, retreed = choose_trees(state.trees, plans.costs, observed)
     eddy = eddies.decided(observed.batch, observed.choices, after, fixed=layouts.fixed)
     routing, routed = choose_routing(state.routing, observed, after)
     hot, cooled, spread = choose_hot_keys(state.hot, observed, after)
     homes, placed = _homes(state.homes, observed, after)
-    events = (*moves, *held, *reasons, *reordered, *eddy.events, *routed, *spread, *placed)
+    groups = state.groups.after(observed.groups, query_s(after.sites, observed.slots))
+    events = (*moves, *held, *reasons, *reordered, *retreed, *eddy.events, *routed, *spread, *placed)
     choice = Choice(
         after,
         strategy,
@@ -97,8 +100,10 @@ def choose(state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Cho
         eddies=eddy.told,
         spread=join_routing(state.routing, state.hot, observed),
         cooled=cooled,
-        orderings=orderings,
+        orderings=back | orderings,
+        trees=trees.wanted,
         weighed=tuple(weighed.to_json() for weighed in layouts.weighed.values()),
+        dissolved=groups.dissolved(),
     )
     state = replace(
         state,
@@ -109,7 +114,9 @@ def choose(state: BoundaryState, observed: Observed) -> tuple[BoundaryState, Cho
         routing=routing,
         hot=hot,
         layouts=layouts,
+        trees=trees,
         homes=homes,
+        groups=groups,
     )
     return state, choice
 

@@ -15,6 +15,7 @@ from anabranch.exchange.partition_set import PartitionSet
 from anabranch.exchange.station_router import StationRouter
 from anabranch.plan.cost.migration_cost import Strategy
 from anabranch.plan.states.state_id import StateId
+from anabranch.plan.stations.join_tree import EdgeEnds
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,10 @@ class Choice:
     """By query that may run either way, whether it is to run at stations."""
     weighed: tuple[Mapping[str, Any], ...] = ()
     """By such a query, what each way would take."""
+    dissolved: tuple[str, ...] = ()
+    """Groups whose members are to run otherwise."""
+    trees: Mapping[str, tuple[EdgeEnds, ...]] = field(default_factory=dict)
+    """By query with cycles, the edges that its stations are to have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +72,7 @@ class Decisions:
     """By query that may run either way, whether it is to run at stations."""
     weighed: tuple[Mapping[str, Any], ...] = ()
     """By such a query, what each way would take."""
+    dissolved: tuple[str, ...] = ()
+    """Groups whose members are to run otherwise."""
+    trees: Mapping[str, tuple[EdgeEnds, ...]] = field(default_factory=dict)
+    """By query with cycles, the edges that its stations are to have."""

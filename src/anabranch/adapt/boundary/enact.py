@@ -47,6 +47,8 @@ def enact(choice: Choice, observed: Observed) -> Decisions:
         spread=choice.spread,
         orderings=choice.orderings,
         weighed=choice.weighed,
+        dissolved=choice.dissolved,
+        trees=choice.trees,
     )
 
 

@@ -8,10 +8,12 @@ from typing import Protocol
 
 from anabranch.adapt.eddy.choice import StationChoice
 from anabranch.adapt.eddy.layout_choice import EitherWay
+from anabranch.adapt.eddy.tree_choice import CyclicJoin, Sketches
 from anabranch.adapt.measures.site_report import SiteReport
 from anabranch.adapt.measures.statistics import Ints
 from anabranch.adapt.memory.site_budgets import Capacity
 from anabranch.adapt.plans.joins import Joins
+from anabranch.adapt.sharing.group_worth import GroupMeasure
 from anabranch.adapt.tracks.common import Common
 from anabranch.adapt.tracks.tracks import Migration, Track, Tracks
 from anabranch.exchange.partition_map import PartitionMap
@@ -109,6 +111,8 @@ class Observed:
         Where rows choose among stations.
     either_way
         Joins that can run at stations and as trees.
+    cyclic, keys
+        Joins whose stations could have other edges, and sketches of the keys of their new rows.
     clocks
         By stream, how far it has come.
     arrived
@@ -121,6 +125,8 @@ class Observed:
         Queries that may run at one site alone: each with those that it shares inputs or states with.
     query_s
         CPU seconds by query, or group.
+    groups
+        What groups did that could be dissolved.
     """
 
     batch: int
@@ -140,12 +146,15 @@ class Observed:
     slots: int = 1
     choices: tuple[StationChoice, ...] = ()
     either_way: tuple[EitherWay, ...] = ()
+    cyclic: tuple[CyclicJoin, ...] = ()
+    keys: Sketches = field(default_factory=dict)
     clocks: Mapping[str, StreamClock] = field(default_factory=dict)
     arrived: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     heavy: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     ended: frozenset[str] = frozenset()
     units: tuple[tuple[str, ...], ...] = ()
     query_s: Mapping[str, float] = field(default_factory=dict)
+    groups: Mapping[str, GroupMeasure] = field(default_factory=dict)
 
     @property
     def common(self) -> Common:

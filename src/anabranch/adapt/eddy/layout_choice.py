@@ -20,6 +20,7 @@ from enum import StrEnum
 from typing import Any
 
 from anabranch.adapt.eddy.order_costs import OrderCosts
+from anabranch.adapt.eddy.station_work import StationWork
 from anabranch.adapt.measures.site_report import SiteReport
 
 CLEARLY = 1.5
@@ -30,8 +31,6 @@ FADE = 1.1
 """What becomes of a short overhead with each step."""
 HOP_SHARE = 0.5
 """Of the time in which no site works, what is the hops': the rest is planning and committing."""
-STATION_WORK = 1.5
-"""What a join takes at all stations together, where its tree takes 1: an estimate, on one load it was 1.4."""
 
 
 class Way(StrEnum):
@@ -96,6 +95,8 @@ class LayoutVotes:
         What was compared last.
     held
         By query that is to change and cannot yet, why.
+    work
+        What joins take at stations, where their trees take 1.
     """
 
     votes: Mapping[str, int] = field(default_factory=dict)
@@ -104,6 +105,7 @@ class LayoutVotes:
     overhead_s: float = math.inf
     weighed: Mapping[str, Weighed] = field(default_factory=dict)
     held: Mapping[str, str] = field(default_factory=dict)
+    work: StationWork = field(default_factory=StationWork)
 
     def after(
         self,
@@ -128,6 +130,7 @@ class LayoutVotes:
         """
         if not joins:
             return LayoutVotes(held=self.held), {}
+        work = self.work.of(frozenset(join.query for join in joins)).after(_busy_s(joins, reports))
         step_hops = max((join.hops for join in joins if join.at_stations), default=1)
         overhead_s = min(overhead_s, FADE * self.overhead_s)
         hop_s = 0.0 if slots == 1 else HOP_SHARE * overhead_s / step_hops
@@ -138,7 +141,7 @@ class LayoutVotes:
             is_fixed, order_votes[name] = self._order(join, known)
             fixed |= {name} if is_fixed else set()
             runs = _way(join, fixed=name in self.fixed)
-            costs_s = _costs_s(join, reports, known, runs, sites=sites, hop_s=hop_s)
+            costs_s = _costs_s(join, reports, known, runs, sites=sites, hop_s=hop_s, station_work=work.ratio)
             if costs_s is None:  # a step without rows says nothing
                 votes[name] = self.votes.get(name, 0)
                 continue
@@ -148,7 +151,8 @@ class LayoutVotes:
             for_steps = max(votes[name], order_votes[name])
             weighed[name] = Weighed(name, _way(join, fixed=is_fixed), costs_s, for_steps)
         overhead_s = math.inf if slots == 1 else overhead_s
-        return LayoutVotes(votes, order_votes, frozenset(fixed), overhead_s, weighed, self.held), wanted
+        after = LayoutVotes(votes, order_votes, frozenset(fixed), overhead_s, weighed, self.held, work)
+        return after, wanted
 
     def _order(self, join: EitherWay, costs: OrderCosts | None) -> tuple[bool, int]:
         """Whether all rows of a join are to take one order from now on, and votes for the other."""
@@ -168,6 +172,7 @@ class LayoutVotes:
             "fixed": sorted(self.fixed),
             "overheadS": None if math.isinf(self.overhead_s) else self.overhead_s,
             "weighed": [weighed.to_json() for weighed in self.weighed.values()],
+            "work": self.work.to_json(),
         }
 
     @classmethod
@@ -180,6 +185,7 @@ class LayoutVotes:
             frozenset(data.get("fixed", ())),
             math.inf if overhead_s is None else overhead_s,
             held=dict(data.get("held", {})),
+            work=StationWork.from_json(data.get("work", {})),
         )
 
 
@@ -197,6 +203,26 @@ def _should_change(runs: Way, costs_s: Mapping[Way, float]) -> bool:
     return now > CLEARLY * other
 
 
+def _at_stations_s(query: str, reports: Sequence[SiteReport]) -> float:
+    return sum(report.at_stations_s.get(query, 0.0) for report in reports)
+
+
+def _as_tree_s(query: str, reports: Sequence[SiteReport]) -> list[float]:
+    """By site."""
+    return [report.joins[query].busy_s for report in reports if query in report.joins]
+
+
+def _busy_s(joins: Sequence[EitherWay], reports: Sequence[SiteReport]) -> dict[str, tuple[bool, float]]:
+    """By join that did something, whether it is at stations, and CPU seconds of all sites."""
+    found = {}
+    for join in joins:
+        name = join.query
+        busy_s = _at_stations_s(name, reports) if join.at_stations else sum(_as_tree_s(name, reports))
+        if busy_s:
+            found[name] = join.at_stations, busy_s
+    return found
+
+
 def _costs_s(
     join: EitherWay,
     reports: Sequence[SiteReport],
@@ -205,19 +231,20 @@ def _costs_s(
     *,
     sites: int,
     hop_s: float,
+    station_work: float,
 ) -> dict[Way, float] | None:
     """What each way takes, of those that are known; None after a step in which the join did nothing."""
     hops_s = (join.hops - 1) * hop_s
     if join.at_stations:
-        busy_s = sum(report.at_stations_s.get(join.query, 0.0) for report in reports)
-        costs = {Way.ONE_SITE: busy_s / STATION_WORK, runs: busy_s / sites + hops_s}
+        busy_s = _at_stations_s(join.query, reports)
+        costs = {Way.ONE_SITE: busy_s / station_work, runs: busy_s / sites + hops_s}
         if orders is not None:
             other = Way.EDDY if runs is Way.FIXED else Way.FIXED
             ratio = orders.fixed / orders.eddy
             costs[other] = busy_s / sites * (1 / ratio if runs is Way.FIXED else ratio) + hops_s
     else:
-        trees = [report.joins[join.query].busy_s for report in reports if join.query in report.joins]
+        trees = _as_tree_s(join.query, reports)
         busy_s = sum(trees)
         # Segments of time may have spread it: what counts is the busiest site.
-        costs = {Way.ONE_SITE: max(trees, default=0.0), Way.EDDY: STATION_WORK * busy_s / sites + hops_s}
+        costs = {Way.ONE_SITE: max(trees, default=0.0), Way.EDDY: station_work * busy_s / sites + hops_s}
     return costs if busy_s else None

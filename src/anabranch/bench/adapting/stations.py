@@ -23,6 +23,8 @@ Batches = Callable[[], Iterator[Mapping[str, pa.Table]]]
 ORDERS = ("r–s", "s–t")
 """Stations that rows of s may take first."""
 EDDY = "eddy"
+MIGRATION = "plan migration"
+"""A join tree on one site, whose plan follows what is measured."""
 WARM_UP = 5
 """Batches that do not count: windows fill, and what an eddy does while it knows nothing has to leave them."""
 
@@ -61,6 +63,7 @@ class OrderBench:
 
     fixed: Mapping[str, float]
     eddy: float
+    migration: float
     results: int
     first: tuple[float, ...]
     """By batch, part of the rows of s that the eddy sent to r–s first."""
@@ -74,8 +77,9 @@ class OrderBench:
 
 
 def run_orders(scratch: Path, chain: Chain, batches: Batches, *, sites: int = 4) -> OrderBench:
-    """Run the batches in both fixed orders and with an eddy, in turns; raises if results differ."""
-    runs = {name: _Run(scratch / name.replace("–", "-"), chain, sites, name) for name in (*ORDERS, EDDY)}
+    """Run the batches in all ways, in turns; raises if results differ."""
+    ways = (*ORDERS, EDDY, MIGRATION)
+    runs = {name: _Run(scratch / name.replace("–", "-"), chain, sites, name) for name in ways}
     try:
         for number, tables in enumerate(batches()):
             names = list(runs)
@@ -87,9 +91,15 @@ def run_orders(scratch: Path, chain: Chain, batches: Batches, *, sites: int = 4)
     found = {run.results for run in runs.values()}
     if len(found) > 1:
         raise AssertionError(f"orders give different numbers of results: {found}")
-    eddy = runs.pop(EDDY)
-    fixed = {name: run.seconds for name, run in runs.items()}
-    return OrderBench(fixed, eddy.seconds, eddy.results, tuple(eddy.first), tuple(eddy.decided))
+    eddy = runs[EDDY]
+    return OrderBench(
+        {name: runs[name].seconds for name in ORDERS},
+        eddy.seconds,
+        runs[MIGRATION].seconds,
+        eddy.results,
+        tuple(eddy.first),
+        tuple(eddy.decided),
+    )
 
 
 def run_loads(scratch: Path, *, rows: int = 100_000) -> dict[str, OrderBench]:
@@ -108,11 +118,19 @@ def run_loads(scratch: Path, *, rows: int = 100_000) -> dict[str, OrderBench]:
 
 class _Run:
     def __init__(self, scratch: Path, chain: Chain, sites: int, order: str) -> None:
-        settings = Settings(sites=sites, slots=1, ordering="eddy", rebalance="off")
-        decider = AdaptiveDecider() if order == EDDY else FixedOrder(order)
+        ordering, routing = ("plan", "hash") if order == MIGRATION else ("eddy", "auto")
+        settings = Settings(
+            sites=sites,
+            slots=1,
+            ordering=ordering,
+            routing=routing,
+            rebalance="off",
+            skew_buffer_rows=0,  # rows of the last batch must not wait for one that never comes
+        )
+        decider = FixedOrder(order) if order in ORDERS else AdaptiveDecider()
         self._run = LocalRun(scratch, STREAMS, [chain.query()], settings=settings, decider=decider)
         inputs = self._run.loop.layout.inputs
-        self._states = next(i.alternatives for i in inputs if len(i.alternatives) > 1)
+        self._states = next((i.alternatives for i in inputs if len(i.alternatives) > 1), ())
         self.seconds = 0.0
         self.results = 0
         self.first: list[float] = []
@@ -132,9 +150,9 @@ class _Run:
 
 
 def _first_share(summary: BatchSummary, states: States) -> float:
-    """Part of the rows that arrived at the first of their stations."""
+    """Part of the rows that arrived at the first of their stations; 0 where there are none."""
     sites = [site for report in summary.reports for site in report.sites]
     rows = [
         sum(int(s.stations[state].arrived.sum()) for s in sites if state in s.stations) for state in states
     ]
-    return rows[0] / max(1, sum(rows))
+    return rows[0] / max(1, sum(rows)) if rows else 0.0

@@ -55,16 +55,14 @@ class BandBench:
 
 def run_band(scratch: Path, *, rows: int = 100_000, window_batches: int = 5, batches: int = 6) -> BandBench:
     """Join batch after batch with both; raises if their numbers of results differ."""
-    width = MATCHES / (2 * rows * window_batches)
-    window_us = window_batches * BATCH_US
-    sources = f"a [RANGE {window_us} MICROSECONDS], b [RANGE {window_us} MICROSECONDS]"
-    text = f"SELECT a.id, b.id AS other FROM {sources} WHERE abs(a.x - b.x) <= {width!r}"
+    width, window_us = band_width(rows, window_batches), window_batches * BATCH_US
+    text = band_query(rows, window_batches)
     run = LocalRun(scratch, list(_STREAMS.values()), [bind_query("q", text, _STREAMS)])
     near = f"b.x BETWEEN a.x - {width!r} AND a.x + {width!r}"
     peer = DuckDBJoin({"id": "BIGINT", "x": "DOUBLE"}, near, window_us)
     ours, theirs, before = [], [], 0
     try:
-        for number, tables in enumerate(_batches(rows, window_batches + batches)):
+        for number, tables in enumerate(band_batches(rows, window_batches + batches)):
             started = time.perf_counter()
             run.batch(tables)
             ours.append(time.perf_counter() - started)
@@ -120,7 +118,20 @@ def _vectors(values: Doubles) -> Vectors:
     return Vectors(values, np.arange(len(values), dtype=np.int32), times, times)
 
 
-def _batches(rows: int, number: int) -> Iterator[dict[str, pa.Table]]:
+def band_width(rows: int, window_batches: int) -> float:
+    """The band in which a row has `MATCHES`."""
+    return MATCHES / (2 * rows * window_batches)
+
+
+def band_query(rows: int, window_batches: int) -> str:
+    """The join, of so many rows per stream and batch."""
+    window = f"[RANGE {window_batches * BATCH_US} MICROSECONDS]"
+    near = f"abs(a.x - b.x) <= {band_width(rows, window_batches)!r}"
+    return f"SELECT a.id AS a, b.id AS b FROM a {window}, b {window} WHERE {near}"
+
+
+def band_batches(rows: int, number: int) -> Iterator[dict[str, pa.Table]]:
+    """Batches of both streams, with values between 0 and 1."""
     rng = np.random.default_rng(7)
     for batch in range(number):
         times = np.sort(rng.integers(0, BATCH_US, rows)) + batch * BATCH_US

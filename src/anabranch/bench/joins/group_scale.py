@@ -56,7 +56,7 @@ def run_group_scale(
 
 def _run(scratch: Path, rows: int, groups: int, *, sites: int, batches: int) -> tuple[float, pa.Table]:
     query = bind_query("groups", TEXT, {stream.name: stream for stream in STREAMS})
-    settings = Settings(sites=sites, slots=2, rebalance="off", migration="off")
+    settings = Settings(sites=sites, slots=2, rebalance="off", migration="off", skew_buffer_rows=0)
     run = LocalRun(scratch, STREAMS, [query], settings=settings)
     seconds = 0.0
     for number in range(WARM_UP + batches):

@@ -89,7 +89,7 @@ def run_constants(
     unpickle_ms = _median_ms(lambda: unpacked(sent))
     constants = compiled_constants(task.storage, task.constants).constants
     run.close()
-    assert manifest.catalog_file is not None
+    assert manifest.catalog_log is not None
     return ConstantsBench(
         queries,
         rows,
@@ -100,7 +100,7 @@ def run_constants(
         unpickle_ms,
         len(encode(manifest)),
         len(pickle.dumps(constants)),
-        len(run.storage.read(manifest.catalog_file.name)),
+        len(run.storage.read(manifest.catalog_log.whole.name)),
     )
 
 

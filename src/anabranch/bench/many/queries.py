@@ -94,7 +94,7 @@ class Added:
     """Queries that come while a session runs."""
 
     batches: int
-    """From the request until the first batch with results of the one that joins a group."""
+    """From the one under way at the request until the first with results of the one that joins a group."""
     change: float
     """Batch time after it ÷ before it: what the others noticed."""
     restart_s: float
@@ -128,6 +128,7 @@ def run_queries(
     *,
     counts: tuple[int, ...] = (1000,),
     subscriptions: int = 0,
+    subscription_rows: int = 0,
     rows: int = 50_000,
     batches: int = 12,
     peers: bool = True,
@@ -139,6 +140,8 @@ def run_queries(
     many = []
     tell("warming up")  # the JVM compiles for a while, and whoever comes first would pay for it
     _session(spark, workload, scratch / "warm", "one query", [plain_join(window_us=WINDOW_US)])
+    rules = [rule(i, rules=first, window_us=WINDOW_US) for i in range(first)]
+    _session(spark, workload, scratch / "warm-rules", "rules", rules)
     for count in counts:
         tell(f"{count:,} rules")
         load = workload
@@ -148,7 +151,7 @@ def run_queries(
         many.append(
             _session(spark, load, scratch / f"rules{count}", f"{count:,} rules in one session", texts)
         )
-        _verify(scratch / f"rules{count}" / "out", load, count)
+        _verify(scratch / f"rules{count}" / "out", load, count, oracle)
     pairs = _pairs_in_steady_batches(workload)
     tell("one query")
     # The window that gives one query as many results as all rules have together.
@@ -157,9 +160,7 @@ def run_queries(
     one = _session(spark, workload, scratch / "one", "one query, as many results", [text])
     if subscriptions:
         tell(f"{subscriptions:,} subscriptions")
-        texts = [subscription(i, rules=subscriptions) for i in range(subscriptions)]
-        what = f"{subscriptions:,} filter subscriptions"
-        many.append(_session(spark, workload, scratch / "subscriptions", what, texts))
+        many.append(_subscribed(spark, scratch / "subscribed", subscriptions, subscription_rows or rows))
     tell("queries that come")
     added = _added(spark, scratch / "added", rules=first, rows=rows, batches=batches)
     others = tuple(_peers(spark, workload, scratch, first, tell)) if peers else ()
@@ -182,9 +183,20 @@ def _session(spark: SparkSession, workload: Workload, scratch: Path, what: str, 
     return _measured(what, len(texts), run, start_s=start_s, cpu_ms=clock.batch_ms)
 
 
+def _subscribed(spark: SparkSession, scratch: Path, count: int, rows: int) -> Measured:
+    """Filters on one stream, of so many rows a batch."""
+    workload = rule_streams(scratch / "in", rules=count, batches=WARM_UP + 6, rows_per_batch=rows, names="a")
+    texts = [subscription(i, rules=count) for i in range(count)]
+    found = _session(
+        spark, workload, scratch, f"{count:,} filter subscriptions, {rows:,} rows a batch", texts
+    )
+    _verify(scratch / "out", workload, count, lambda number, of: subscription(number, rules=of))
+    return found
+
+
 def _measured(what: str, queries: int, run: Run, *, start_s: float, cpu_ms: tuple[float, float]) -> Measured:
     times = [t for t in batch_times(run.streamingQuery) if t.rows][WARM_UP:]
-    results = [sum(q["numOutputRows"] for q in p["queries"].values()) for p in run.recentProgress]
+    results = [sum(q.output_rows for q in p.queries.values()) for p in run.recentProgress]
     ms = statistics.median(t.milliseconds for t in times)
     per_batch = statistics.median(results[WARM_UP:])
     batch_rows = statistics.median(t.rows for t in times)
@@ -206,7 +218,7 @@ def _pairs_in_steady_batches(workload: Workload) -> float:
     return float(found[0])
 
 
-def _verify(out: Path, workload: Workload, count: int) -> None:
+def _verify(out: Path, workload: Workload, count: int, oracle: Callable[[int, int], str]) -> None:
     """Compare some members with DuckDB, row by row."""
     found = pads.dataset(out).to_table()
     with duckdb.connect() as connection:
@@ -242,7 +254,7 @@ def _added(spark: SparkSession, scratch: Path, *, rules: int, rows: int, batches
     session.query("base", plain_join(window_us=WINDOW_US), sink)
     run = session.start()
     _await_batch(run, batches // 2)
-    asked = run.recentProgress[-1]["batchId"]
+    asked = run.recentProgress[-1]["batchId"]  # the one after it is under way, at whose end queries come
     run.add("joins", rule(3, rules=rules, window_us=WINDOW_US), sink)
     heard = _await(run, lambda: _first_results(run, "joins"))
     _await_batch(run, heard + batches // 2)
@@ -252,7 +264,7 @@ def _added(spark: SparkSession, scratch: Path, *, rules: int, rows: int, batches
     run.add("restarts", plain_join(window_us=2 * WINDOW_US), sink)
     restarted = _await(run, lambda: next((e for e in run.events if e.kind == "ingest_restarted"), None))
     run.stop()
-    return Added(heard - asked, after / before, float(restarted.data["seconds"]))
+    return Added(heard - asked - 1, after / before, float(restarted.data["seconds"]))
 
 
 def _first_results(run: Run, query: str) -> int | None:
@@ -320,7 +332,8 @@ def queries_table(result: QueriesBench) -> Table:
     if result.added is not None:
         a = result.added
         table.add_row(
-            f"run.add: first results after {a.batches} batch(es), batches of others × {a.change:.2f}"
+            f"run.add: first results {a.batches} batch(es) after the one under way, "
+            f"batches of others × {a.change:.2f}"
         )
         table.add_row(f"with a restart of Spark's query: all wait {a.restart_s:.1f} s")
     return table

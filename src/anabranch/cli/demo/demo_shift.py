@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 SITES = 8
 WINDOW = 4
 """Batches."""
+WARM_UP_SHARE = 15
+"""One of so many rows is enough to compile what the queries need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ def show_shift(
     sections.begin("When the load shifts", _PROBLEMS.format(sites=SITES, turn=turn, bad=turn + WINDOW))
     data = folder / "shift" / "in"
     work = turning_streams(data, batches=batches, rows_per_batch=rows, turn_at=turn, window=WINDOW)
+    with sections.doing("Warming up on a few rows"):
+        _warm_up(spark, folder / "shift" / "warm-up", rows=rows // WARM_UP_SHARE)
     with sections.doing("As started: nothing may change"):
         fixed = _run(spark, work, folder / "shift" / "fixed", rebalance="off", migration="off")
     with sections.doing("Adapting"):
@@ -93,6 +97,16 @@ _NEAR = """\
 SELECT a.k, a.id AS a_id, d.id AS d_id
 FROM a [RANGE {window} MICROSECONDS], d [RANGE {window} MICROSECONDS]
 WHERE a.k = d.k AND abs(a.x - d.x) < 0.0001"""
+
+
+def _warm_up(spark: SparkSession, scratch: Path, *, rows: int) -> None:
+    """Run the same queries on little: what is compiled for the first time would be told as time of a site."""
+    from anabranch.workloads.crowded import turning_streams
+
+    work = turning_streams(
+        scratch / "in", batches=2 * WINDOW, rows_per_batch=max(rows, 100), turn_at=2, window=WINDOW
+    )
+    _run(spark, work, scratch)
 
 
 def _run(spark: SparkSession, work: Workload, scratch: Path, **settings: Any) -> _Shifted:

@@ -27,8 +27,8 @@ class Sections:
 
     def begin(self, title: str, text: str = "") -> None:
         """A new section."""
-        number, at = next(self._numbers), duration(self.seconds)
-        self.console.print(f"\n[bold]{number}  {title}[/] [dim]({at})[/]", highlight=False)
+        at = f" [dim]after {duration(self.seconds)}[/]" if self.seconds > 1 else ""
+        self.console.print(f"\n[bold]{next(self._numbers)}  {title}[/]{at}", highlight=False)
         if text:
             self.say(text)
 

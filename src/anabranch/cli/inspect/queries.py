@@ -31,7 +31,8 @@ class QueryCost:
     since
         Its first batch.
     results, cpu_ms
-        Rows that it has given and CPU time that it took, as far as the log of progress goes back. Members
+        Rows that it has given and CPU time that it took, as far as the log of progress goes back, which tells
+        of the 10,000 queries with the most results in a step. Members
         of a group share its time by the rows they got.
     state_bytes
         Its share of the state: what several queries read is shared out evenly.

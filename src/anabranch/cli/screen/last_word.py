@@ -10,6 +10,7 @@ from anabranch.adapt.events import Event, EventKind
 from anabranch.cli.screen.figures import count
 from anabranch.cli.stop_request import StopRequest
 from anabranch.plan.logical import Query
+from anabranch.plan.states.state_id import StateKind
 from anabranch.state import Manifest, PosixStorage, QueryStatus, newest
 
 
@@ -21,6 +22,7 @@ def last_word(checkpoint: Path, queries: Sequence[Query], stop: StopRequest) -> 
         kind = EventKind.FINISHED if stop.signal is None else EventKind.STOPPED
         return Event(-1, kind, f"{how}; the same command continues from {checkpoint}")
     account = account_of(manifest)
+    account["openWindows"] = _with_open_windows(manifest, queries)
     rows = f"{_number(account['rows'], 'row')} in all, {_refusals(account)}; {_waiting(account, queries)}"
     if stop.signal is not None:
         how = _stopped(f"after batch {manifest.batch}", stop)
@@ -58,15 +60,32 @@ def _refusals(account: dict[str, Any]) -> str:
 def _waiting(account: dict[str, Any], queries: Sequence[Query]) -> str:
     waiting = sum(account["waiting"].values())
     put_off = f"{_number(account['putOff'], 'row', 'wait')} to enter; " if account["putOff"] else ""
+    windows = f"open windows of {', '.join(account['openWindows'])}" if account["openWindows"] else ""
     if not waiting:
-        return f"{put_off}no results wait"
+        told = f"{windows} wait for later rows; --end-of-input emits them" if windows else "no results wait"
+        return f"{put_off}{told}"
     fewer = any(
         account["waiting"].get(q.name) and (q.grouping.having or q.grouping.distinct)
         for q in queries
         if q.grouping is not None
     )
     results = ("up to " if fewer else "") + _number(waiting, "result", "wait")
-    return f"{put_off}{results} for later rows; --end-of-input emits them"
+    also = f", and so do {windows}" if windows else ""
+    return f"{put_off}{results} for later rows{also}; --end-of-input emits them"
+
+
+def _with_open_windows(manifest: Manifest, queries: Sequence[Query]) -> list[str]:
+    """Queries with rows in a window of GROUP BY that is not over: how many windows, nobody has counted."""
+    emitted = {q.name: q.emitted_us or 0 for q in manifest.queries if q.status is QueryStatus.RUNNING}
+    windowed = {q.name for q in queries if q.grouping is not None and q.grouping.window is not None}
+    found = {
+        block.state.label
+        for block in manifest.blocks
+        if block.state.kind is StateKind.RESULTS
+        and block.state.label in windowed & emitted.keys()
+        and block.max_deadline >= emitted[block.state.label]
+    }
+    return sorted(found)
 
 
 def _number(number: int, noun: str, verb: str = "") -> str:

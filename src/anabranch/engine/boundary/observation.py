@@ -12,8 +12,11 @@ import numpy as np
 from anabranch.adapt.boundary.observed import BoundarySettings, Observed, StreamClock
 from anabranch.adapt.eddy.choice import StationChoice
 from anabranch.adapt.eddy.layout_choice import EitherWay
+from anabranch.adapt.eddy.tree_choice import CyclicJoin, KeyOf
+from anabranch.adapt.measures.key_sketch import KeySketch
 from anabranch.adapt.measures.statistics import Ints
 from anabranch.adapt.plans.joins import Joins
+from anabranch.adapt.sharing.group_worth import GroupMeasure
 from anabranch.adapt.tracks.tracks import Migration, Track, Tracks
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.settings import Settings
@@ -79,13 +82,19 @@ class Observation:
         self._is_over = is_over
         self._held = held_by_state(catalog.plans)
         self._choices = _choices(catalog.plans)
-        trees = {r.query.name: tree_of(r.query, r.graph) for r in catalog.layout.queries}
+        trees = {r.query.name: tree_of(r.query, r.graph, r.edges) for r in catalog.layout.queries}
         self.either_way = {name: tree for name, tree in trees.items() if tree is not None}
         """Joins that can run as trees and at stations, with the tree of these."""
         self._either_way = tuple(
             EitherWay(r.query.name, r.tree is not None, self.either_way[r.query.name].hops)
             for r in catalog.layout.queries
             if r.query.name in self.either_way and not r.graph.routing_classes()
+        )
+        windows = self.joins.windows_s
+        self._cyclic = tuple(
+            CyclicJoin(r.query.name, r.graph, windows[r.query.name], tree, at_stations=r.tree is not None)
+            for r in catalog.layout.queries
+            if r.has_cycles and (tree := self.either_way.get(r.query.name)) is not None
         )
         joins = (plan for plan in catalog.plans if plan.has_tracks)
         self._defaults = {plan.query.name: str(plan.plan) for plan in joins}
@@ -128,6 +137,7 @@ class Observation:
         seconds: tuple[float, float] = (0.0, 0.0),
         ended: frozenset[str] = frozenset(),
         slots: int = 1,
+        groups: Mapping[str, GroupMeasure] | None = None,
     ) -> Observed:
         """What a decision after a step may depend on.
 
@@ -141,6 +151,8 @@ class Observation:
             Event time that passed, and the time that the step took, from its plan to the last report.
         ended
             Queries that failed or were dropped.
+        groups
+            What groups did that could be dissolved.
         """
         (partition_map, tracks), (blocks, streams), (elapsed_s, wall_s) = ran, left, seconds
         watermarks = {s.name: s.watermark for s in streams}
@@ -165,11 +177,14 @@ class Observation:
             slots=slots,
             choices=self._choices,
             either_way=self._either_way,
+            cyclic=self._cyclic,
+            keys=_keys(reports) if self._cyclic else {},
             arrived=_arrived(reports),
             heavy=_heavy(reports),
             ended=ended,
             units=self.units if settings.placement != "off" else (),
             query_s=_query_s(reports) if settings.placement != "off" else {},
+            groups=groups or {},
             clocks={
                 s.name: StreamClock(s.max_ts, held.get(s.name), _rows_of(s.name, reports)) for s in streams
             },
@@ -216,6 +231,15 @@ def _arrived(reports: Sequence[SlotReport]) -> dict[int, tuple[int, int]]:
         for source, (rows, copies) in report.arrived.items():
             before = found.get(source, (0, 0))
             found[source] = before[0] + rows, before[1] + copies
+    return found
+
+
+def _keys(reports: Sequence[SlotReport]) -> dict[KeyOf, KeySketch]:
+    """Sketches of keys, over all slots."""
+    found: dict[KeyOf, KeySketch] = {}
+    for report in reports:
+        for key, sketch in report.keys.items():
+            found[key] = found[key].and_also(sketch) if key in found else sketch
     return found
 
 

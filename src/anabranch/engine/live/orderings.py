@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from anabranch.adapt.boundary.boundary_state import BoundaryState
 from anabranch.adapt.eddy.layout_choice import Way
@@ -18,13 +19,16 @@ from anabranch.adapt.events import Event, EventKind
 from anabranch.adapt.tracks.tracks import Migration, Track
 from anabranch.engine.boundary.observation import IsOver
 from anabranch.engine.live.prepared import Prepared
-from anabranch.engine.step.manifests.side_files import catalog_file
+from anabranch.engine.step.manifests.side_files import catalog_log
 from anabranch.engine.step.manifests.step_outcome import StepOutcome
 from anabranch.exchange.partition_set import EVERY, PartitionSet
 from anabranch.plan.cost.migration_cost import Strategy
-from anabranch.plan.inputs import RoutedQuery
+from anabranch.plan.inputs import RoutedQuery, tree_of
 from anabranch.plan.local_plan import LocalPlan
+from anabranch.plan.stations.chosen_edges import edges_json
+from anabranch.plan.stations.join_tree import EdgeEnds
 from anabranch.plan.stations.readdressing import Readdressing, follows, plan_along, to_stations, to_tree
+from anabranch.plan.stations.spanning_trees import ends_of
 from anabranch.plan.tree import parse_plan
 from anabranch.queries.catalog import Catalog
 from anabranch.queries.reconcile import reconcile
@@ -32,7 +36,10 @@ from anabranch.state import Manifest
 
 
 def with_orderings(
-    outcome: StepOutcome, wanted: Mapping[str, bool], is_over: IsOver
+    outcome: StepOutcome,
+    wanted: Mapping[str, bool],
+    trees: Mapping[str, tuple[EdgeEnds, ...]],
+    is_over: IsOver,
 ) -> tuple[StepOutcome, tuple[Migration, ...]]:
     """The outcome of a step after which joins are laid out otherwise, and plans that have to come first.
 
@@ -40,7 +47,11 @@ def with_orderings(
     ----------
     wanted
         By query, whether it is to run at stations.
+    trees
+        By query with cycles, the edges that its stations are to have. Where they have others, it becomes a
+        join tree for a step, and is wanted at stations then.
     """
+    wanted = {**wanted, **dict.fromkeys(_other_trees(outcome, trees), False)}
     catalog, either_way = outcome.prepared.catalog, outcome.prepared.observation.either_way
     changing: list[RoutedQuery] = []
     migrations: list[Migration] = []
@@ -54,7 +65,7 @@ def with_orderings(
         if (why := _under_way(routed, outcome)) is not None:
             held[name] = why
             continue
-        first = [] if is_at_stations else _plans_first(routed, outcome)
+        first = [] if is_at_stations else _plans_first(routed, outcome, trees)
         if first == []:
             changing.append(routed)
         else:
@@ -63,7 +74,17 @@ def with_orderings(
     outcome = _held_up(outcome, held, wanted)
     if not changing:
         return outcome, tuple(migrations)
-    return _relaid(outcome, changing, is_over), tuple(migrations)
+    return _relaid(outcome, changing, trees, is_over), tuple(migrations)
+
+
+def _other_trees(outcome: StepOutcome, trees: Mapping[str, tuple[EdgeEnds, ...]]) -> list[str]:
+    """Queries at stations that are to have other ones."""
+    queries = outcome.prepared.catalog.layout.queries if trees else ()
+    return [
+        routed.query.name
+        for routed in queries
+        if routed.tree is not None and {*trees.get(routed.query.name, ())} - {*ends_of(routed.tree)}
+    ]
 
 
 def _held_up(outcome: StepOutcome, held: Mapping[str, str], wanted: Mapping[str, bool]) -> StepOutcome:
@@ -99,10 +120,13 @@ def _under_way(routed: RoutedQuery, outcome: StepOutcome) -> str | None:
     return next((why for why, holds in reasons.items() if holds), None)
 
 
-def _plans_first(routed: RoutedQuery, outcome: StepOutcome) -> list[Migration] | None:
+def _plans_first(
+    routed: RoutedQuery, outcome: StepOutcome, trees: Mapping[str, tuple[EdgeEnds, ...]]
+) -> list[Migration] | None:
     """Changes of plans without which a tree is no order of stations; None where these would keep too much."""
     name = routed.query.name
-    tree = outcome.prepared.observation.either_way[name]
+    tree = tree_of(routed.query, routed.graph, trees.get(name) or routed.edges)
+    assert tree is not None
     plans = {(track.plan, track.since) for track in _tracks_used(routed, outcome)}
     if len(plans) <= 1 and all(follows(tree, parse_plan(plan)) for plan, _ in plans):
         return []
@@ -122,10 +146,15 @@ def _tracks_used(routed: RoutedQuery, outcome: StepOutcome) -> list[Track]:
     return [t for s, owned in by_site for t in outcome.decisions.tracks.newest(name, s, owned & having)]
 
 
-def _relaid(outcome: StepOutcome, changing: Sequence[RoutedQuery], is_over: IsOver) -> StepOutcome:
+def _relaid(
+    outcome: StepOutcome,
+    changing: Sequence[RoutedQuery],
+    trees: Mapping[str, tuple[EdgeEnds, ...]],
+    is_over: IsOver,
+) -> StepOutcome:
     before, manifest, decisions = outcome.prepared, outcome.manifest, outcome.decisions
-    catalog = _catalog(before.catalog, manifest, {r.query.name: r.tree is None for r in changing})
-    prepared = Prepared.of(catalog, is_over)
+    catalog = _catalog(before.catalog, manifest, {r.query.name: _entry(r, trees) for r in changing})
+    prepared = Prepared.of(catalog, is_over, like=before)
     defaults = prepared.compiled.defaults
     tracks = decisions.tracks.for_queries(defaults, decisions.partition_map.sites)
     moves: list[Readdressing] = []
@@ -138,14 +167,14 @@ def _relaid(outcome: StepOutcome, changing: Sequence[RoutedQuery], is_over: IsOv
         elif used := _tracks_used(routed, outcome):
             moves += to_stations(before.compiled.compiler.plan_of(used[0]), after, catalog.layout)
     tracks = replace(tracks, relaid=tuple(dict.fromkeys(moves)))
-    content, file = catalog_file(catalog, None, manifest.stamp)
+    content, log = catalog_log(catalog, None, manifest.stamp)
     return replace(
         outcome,
         manifest=replace(
             manifest,
             queries=catalog.states,
             catalog=content,
-            catalog_file=file,
+            catalog_log=log,
             tracks=tracks.beside(defaults).to_json(),
         ),
         prepared=prepared,
@@ -155,11 +184,21 @@ def _relaid(outcome: StepOutcome, changing: Sequence[RoutedQuery], is_over: IsOv
     )
 
 
-def _catalog(catalog: Catalog, manifest: Manifest, at_stations: Mapping[str, bool]) -> Catalog:
+def _entry(routed: RoutedQuery, trees: Mapping[str, tuple[EdgeEnds, ...]]) -> dict[str, Any]:
+    """What the catalog is to say of a query that changes between a tree and stations."""
+    edges = trees.get(routed.query.name) or routed.edges
+    tree = tree_of(routed.query, routed.graph, edges)
+    # A plan along the edges, so that the way to the stations is open.
+    plan = str(plan_along(tree)) if edges and tree is not None and routed.tree is not None else None
+    stations = routed.tree is None
+    return {"stations": stations, "plan": plan, "edges": edges_json(routed.query, edges)}
+
+
+def _catalog(catalog: Catalog, manifest: Manifest, entries: Mapping[str, Mapping[str, Any]]) -> Catalog:
     """The catalog with some queries laid out otherwise."""
     known = dict(manifest.catalog["queries"])
-    for name, stations in at_stations.items():
-        known[name] = {**known[name], "stations": stations, "laid": manifest.number + 1, "plan": None}
+    for name, entry in entries.items():
+        known[name] = {**known[name], **entry, "laid": manifest.number + 1}
     after = reconcile(
         catalog.streams,
         catalog.answered,
@@ -168,6 +207,7 @@ def _catalog(catalog: Catalog, manifest: Manifest, at_stations: Mapping[str, boo
         stations=catalog.stations,
         eddies=catalog.eddies,
         submitted=catalog.submitted,
+        sharing=catalog.sharing,
     )
     after = replace(after, forgotten=catalog.forgotten)
     return replace(after, content=after.to_json())

@@ -37,8 +37,10 @@ class Prepared:
     """Members that have come and gone since the slots were told."""
 
     @classmethod
-    def of(cls, catalog: Catalog, is_over: IsOver) -> Prepared:
-        wire = wire_of(catalog.layout.inputs)
+    def of(cls, catalog: Catalog, is_over: IsOver, *, like: Prepared | None = None) -> Prepared:
+        """Make a catalog ready; `like` another one, whose rows it may have to read."""
+        before = None if like is None else (like.catalog.layout.inputs, like.wire)
+        wire = wire_of(catalog.layout.inputs, before)
         names = tuple(s.name for s in catalog.streams)
         times = {s.name: s.time for s in catalog.streams}
         compiled = Compiled(Constants(catalog.layout, wire, names, times, catalog.plans, bound_predicates()))

@@ -18,6 +18,7 @@ from anabranch.adapt.boundary.decisions import Decisions
 from anabranch.adapt.tracks.tracks import Tracks
 from anabranch.engine.boundary.observation import IsOver
 from anabranch.engine.boundary.requests import Asked, Migrations, Requests
+from anabranch.engine.live.changed_queries import rows_owed
 from anabranch.engine.live.mailbox import Letter, letters, opened
 from anabranch.engine.live.prepared import Prepared
 from anabranch.engine.reports import SlotReport, charge_packing
@@ -137,8 +138,7 @@ class BatchLoop:
         """
         noted = delivered(storage)
         if self.manifest is not None and (not noted or self.manifest.parent in noted):
-            # Spark repeats a batch that it does not know to be done. That is too late where a step without
-            # new rows comes first, and it knows nothing of such steps.
+            # Spark repeats a batch that it does not know to be done: too late if a step without rows is next.
             self._delivery.deliver_again(self.manifest, digest=self._parent)
 
     def process(self, batch: int, *, offsets: str, source_id: str) -> BatchSummary:
@@ -179,8 +179,14 @@ class BatchLoop:
     @property
     def changes_wait(self) -> bool:
         """Whether queries are to come or go at the next boundary, which a step can make."""
-        waiting = bool(self._requests.changes or self._requests.refused)
-        return self.manifest is not None and (waiting or bool(letters(self._storage)))
+        asked = self._requests.changes or self._requests.refused or letters(self._storage)
+        return self.manifest is not None and bool(asked)
+
+    @property
+    def owes_rows(self) -> bool:
+        """Whether rows wait for a query that is to go: steps let them in before the next batch."""
+        blocks = self.manifest.blocks if self.manifest else ()
+        return rows_owed(self._requests.changes, self.catalog, blocks)
 
     def read_mail(self, read: ReadLetter) -> None:
         """Take up what other processes ask for; the next step carries it out, or says why not."""
@@ -228,11 +234,7 @@ class BatchLoop:
         )
 
     def drain(self) -> Iterator[BatchSummary]:
-        """Let all rows that wait enter, and emit whatever the watermarks have passed, step by step.
-
-        A batch emits what was final before it. Its own rows may make more so: Spark runs a batch without
-        data for that, we take a further step.
-        """
+        """Let all rows that wait enter, and emit what the last batch has made final, step by step."""
         while self.rows_wait:
             yield self.step()
 

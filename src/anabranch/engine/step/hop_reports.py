@@ -45,12 +45,14 @@ def _merged(hops: Sequence[SlotReport]) -> SlotReport:
         dead_letters=first.dead_letters,
         failures={query: why for hop in hops for query, why in hop.failures.items()},
         given=_given(hops),
+        represented=_represented(hops),
         given_alone=dict(sum((Counter(hop.given_alone) for hop in hops), Counter[str]())),
         query_s=first.query_s,
         seconds=dict(seconds),
         packing_s=first.packing_s,
         arrived=first.arrived,
         heavy=first.heavy,
+        keys=first.keys,
     )
 
 
@@ -84,6 +86,16 @@ def _added(
         rows[partition] += arrived
         pairs[partition] += matched
     return tuple((partition, rows[partition], pairs[partition]) for partition in sorted(rows))
+
+
+def _represented(hops: Sequence[SlotReport]) -> dict[str, tuple[int, float]]:
+    """By group, results and seconds in all hops."""
+    found: dict[str, tuple[int, float]] = {}
+    for hop in hops:
+        for group, (rows, seconds) in hop.represented.items():
+            before = found.get(group, (0, 0.0))
+            found[group] = before[0] + rows, before[1] + seconds
+    return found
 
 
 def _given(hops: Sequence[SlotReport]) -> dict[str, list[tuple[str, int]]]:

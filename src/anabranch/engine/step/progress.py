@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from anabranch.engine.progress import (
@@ -20,6 +20,7 @@ from anabranch.engine.sinks.shared_sink import PREFIX
 from anabranch.engine.step.batch_loop import BatchSummary
 from anabranch.engine.step.query_costs import cpu_by_query
 from anabranch.engine.task.results.result_files import rows_shared
+from anabranch.state import QueryState
 
 ALL_QUERIES = 100
 """Sessions with more queries tell only of those that have something to tell."""
@@ -91,9 +92,11 @@ def _queries(summary: BatchSummary) -> dict[str, QueryProgress]:
     for file in summary.manifest.results:
         if file.query not in told_already and not file.query.startswith(PREFIX):
             emitted[file.query] += file.rows
-    told = summary.manifest.queries
-    if len(told) > ALL_QUERIES:
-        told = tuple(q for q in told if q.name in emitted or q.waiting or q.failure)
+    known = summary.manifest.queries
+    told: Iterable[QueryState] = known
+    if len(known) > ALL_QUERIES:
+        by_name, notable = _by_name(known)
+        told = (by_name[name] for name in {**emitted, **notable} if name in by_name)
     cpu = cpu_by_query(summary.reports)
     return {
         q.name: QueryProgress(
@@ -101,6 +104,19 @@ def _queries(summary: BatchSummary) -> dict[str, QueryProgress]:
         )
         for q in told
     }
+
+
+def _by_name(known: tuple[QueryState, ...]) -> tuple[dict[str, QueryState], dict[str, None]]:
+    """States by query, and the queries that are told of without results."""
+    global _last
+    if _last[0] is not known:
+        notable = dict.fromkeys(q.name for q in known if q.waiting or q.failure)
+        _last = known, ({q.name: q for q in known}, notable)
+    return _last[1]
+
+
+_last: tuple[object, tuple[dict[str, QueryState], dict[str, None]]] = (None, ({}, {}))
+"""Of the states of the last step: mostly nothing comes, goes or waits between two."""
 
 
 def _state(summary: BatchSummary) -> StateProgress:

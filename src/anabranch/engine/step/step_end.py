@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from anabranch.adapt.boundary.decider import Decider
+from anabranch.adapt.boundary.observed import Observed
 from anabranch.engine.boundary.observation import IsOver
 from anabranch.engine.boundary.requests import Requests
 from anabranch.engine.live.changed_queries import with_changes
 from anabranch.engine.live.orderings import with_orderings
+from anabranch.engine.live.regrouping import group_measures, with_groups
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.step.manifests.step_manifest import step_manifest
 from anabranch.engine.step.manifests.step_outcome import StepOutcome, blocks_after, catalog_after, elapsed_s
@@ -90,6 +92,7 @@ class StepEnd:
             seconds=(elapsed_s(ran.known, streams), ran.wall_s),
             ended=catalog.failed(),
             slots=task.slots,
+            groups=group_measures(catalog, reports),
         )
         state, decisions = self.decider.decide(standing.state, observed)
         manifest = step_manifest(
@@ -114,13 +117,15 @@ class StepEnd:
         events = (*decisions.events, *silent, *unit_events(task.batch, ran.known, streams), *late)
         prepared = standing.prepared.with_catalog(catalog)
         outcome = StepOutcome(manifest, prepared, state, decisions, observed.requests, (), events)
-        return self._with_other_queries(outcome)
+        return self._with_other_queries(outcome, observed)
 
-    def _with_other_queries(self, outcome: StepOutcome) -> StepOutcome:
-        """A step after which queries come and go, and joins run in another way."""
+    def _with_other_queries(self, outcome: StepOutcome, observed: Observed) -> StepOutcome:
+        """A step after which queries come and go, groups are dissolved, and joins run in another way."""
         asked = self.requests
         outcome = with_changes(outcome, asked.changes, self.is_over, refused=asked.refused)
-        outcome, first = with_orderings(outcome, self._orderings(outcome), self.is_over)
+        outcome = with_groups(outcome, observed, self.is_over)
+        trees = outcome.decisions.trees
+        outcome, first = with_orderings(outcome, self._orderings(outcome), trees, self.is_over)
         asked.migrate(first)
         return outcome
 

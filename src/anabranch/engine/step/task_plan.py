@@ -35,7 +35,9 @@ class _OldRows:
     live: tuple[BlockMeta, ...]
     """Blocks that the work of this step needs."""
     beside: tuple[BlockMeta, ...]
-    """Blocks of rows that wait, and of rows that are laid out anew."""
+    """Blocks of rows that wait."""
+    relaid: tuple[BlockMeta, ...]
+    """Blocks of rows that are laid out anew, whole: those who go on with them may need less."""
     emissions: Mapping[str, Emission]
     """By query that emits rows once they are final: which are, in this step."""
     shipments: tuple[Shipment, ...]
@@ -93,6 +95,7 @@ def plan_task(
         look=state.plans.look(batch),
         emissions=old.emissions,
         shipments=old.shipments,
+        relaid=old.relaid,
         router=decided.router,
         aligned=state.routing.tables(),
         coordinated=state.routing.routes(batch),
@@ -104,7 +107,9 @@ def plan_task(
 def _homes(standing: Standing, tracks: Tracks, old: _OldRows, settings: Settings) -> bytes:
     """Who works at one site alone in this step: nobody while rows wait or states move."""
     state, decided = standing.state, standing.decisions
-    plain = decided.admission.is_open and not (old.beside or old.shipments or settings.memory_budget_bytes)
+    plain = decided.admission.is_open and not (
+        old.beside or old.relaid or old.shipments or settings.memory_budget_bytes
+    )
     if not state.homes.site or not plain or settings.isolation == "per_site":
         return b""
     busy = {*tracks.plans, *(t.query for t in tracks.ending), *(r.query for r in tracks.rebuilds)}
@@ -130,8 +135,8 @@ def _old_rows(
     waiting = waiting_blocks(layout, stored)
     held = held_back(watermarks, oldest_waiting(layout, waiting))
     blocks = without_unread(live_blocks(stored, work.kept, held, emitted), work.needed)
-    left = {rows.source for rows in tracks.relaid} - work.stateful
-    relaid = tuple(block for block in stored if block.state in left)
+    sources = {rows.source for rows in tracks.relaid}
+    relaid = tuple(block for block in stored if block.state in sources)
     barriers = _barriers(tracks)
     shipments = plan_shipments(
         tracks.transfers, blocks, work.by_site, buckets=work.kept.buckets, barriers=barriers
@@ -141,7 +146,7 @@ def _old_rows(
     merges = _merges(staying, work.kept.buckets, settings, barriers)
     owing = owing_partitions(work.windowed, blocks, standing.decisions.admission.spilled)
     emissions = emissions_of(work.windowed, held, emitted, catalog.ahead(), owing)
-    return _OldRows(blocks, waiting + relaid, emissions, shipments, merges)
+    return _OldRows(blocks, waiting, relaid, emissions, shipments, merges)
 
 
 def _latest(now_s: float, drift_s: float) -> int:

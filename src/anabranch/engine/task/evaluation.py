@@ -227,7 +227,8 @@ class Evaluation:
         if routes is not None and work.until is None:
             for partition in routes.stored() & work.partitions:
                 if its := _within(rows, PartitionSet.of([partition])):
-                    yield CoordinatedRun(self.task, work, partition, its, blocks, report, self._blocks)
+                    files, outbox = self._blocks, self._outbox
+                    yield CoordinatedRun(self.task, work, partition, its, blocks, report, files, outbox)
 
     def _stop(self, work: TrackWork) -> Stop:
         """What arrives at the stations of a track's partitions beside new rows."""
@@ -252,8 +253,6 @@ class Evaluation:
             track.discard()
         self.report.query_s[query] = self.report.query_s.get(query, 0.0) + time.thread_time() - began_s
         self._take_kept(track)
-        for state, batches in track.sent.items():
-            self._outbox.carry(state, batches)
         if query in self.task.aligned or query in self.task.coordinated:
             seconds = time.thread_time() - began_s - (writer.seconds - written_s)
             report.diffused_s[query] = report.diffused_s.get(query, 0.0) + seconds

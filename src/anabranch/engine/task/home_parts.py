@@ -149,7 +149,9 @@ def add_home(report: SlotReport, part: SlotReport, home: int) -> None:
     report.results += part.results
     report.dead_letters += part.dead_letters
     report.failures |= part.failures
+    report.keys |= part.keys
     report.given |= part.given
+    report.represented |= part.represented
     report.given_alone |= part.given_alone
     report.query_s |= part.query_s
     report.rewritten |= part.rewritten

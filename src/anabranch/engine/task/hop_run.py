@@ -34,13 +34,13 @@ from anabranch.operators.work_memory import QuotaExceeded, piece_bytes
 from anabranch.plan.inputs import HASH, MAX_TIME
 from anabranch.plan.logical import Query
 from anabranch.plan.nodes import StationsNode
-from anabranch.plan.states.state_id import StateId
+from anabranch.plan.states.state_id import StateId, StateKind
 from anabranch.state.block import BlockMeta, unique_part
 
 Rows = dict[StateId, list[RowSet]]
 """By state, in pieces."""
-Travelled = dict[tuple[str, Aliases], RowSet]
-"""By query and references: rows on their path, which no state keeps."""
+Travelled = dict[int, dict[tuple[str, Aliases], list[RowSet]]]
+"""By partition, and by query and references: rows on their path, which no state keeps."""
 
 if TYPE_CHECKING:
     from anabranch.engine.task.slot_task import SlotTask
@@ -100,7 +100,6 @@ class _HopRun:
         phases = PhaseTimes(self.report.seconds)
         came = [block for blocks in arrived.blocks.values() for block in blocks]
         rows = {state: RowSet.sorted(concat_rows(b), MAX_TIME) for state, b in arrived.rows.items()}
-        travelled = {owner: rows.pop(state) for state in list(rows) if (owner := whose(state)) is not None}
         new = {state: [its] for state, its in rows.items()}
         spilled = bool(self.task.admission.spilled)
         old = self._open(came, sparing=spilled)
@@ -108,6 +107,10 @@ class _HopRun:
         for state in arrived.blocks:
             new.setdefault(state, []).extend(b.rows for b in old[state] if b.meta.name in there)
             old[state] = [block for block in old[state] if block.meta.name not in there]
+        travelled: Travelled = {}
+        for state in [state for state in new if state.kind is StateKind.TRAVELLING]:
+            for partition, piece in by_partition(new.pop(state)):
+                travelled.setdefault(partition, {}).setdefault(whose(state), []).append(piece)
         phases.mark("open")
         shared_s = SHARED_WORK.seconds
         for site in self._sites:
@@ -118,8 +121,10 @@ class _HopRun:
         charge_writing(self.report, self._writing_s())
         phases.mark("write results")
         for state, its in rows.items():
-            self.report.blocks.append(self._files.write(state, its.batch, MAX_TIME))
-        self.report.blocks += [*came, *self.outbox.waiting()]
+            if state in new:
+                self.report.blocks.append(self._files.write(state, its.batch, MAX_TIME))
+        self.report.blocks += [block for block in came if block.state in new]
+        self.report.blocks += self.outbox.waiting()
         if spilled:
             close_blocks(self.task.storage)
         phases.mark("write blocks")
@@ -138,13 +143,15 @@ class _HopRun:
         for state, pieces in new.items():
             if found := [within for piece in pieces if len(within := piece.part(mine))]:
                 rows[state] = found
-        paths = {owner: its for owner, r in travelled.items() if len(its := r.within(mine))}
+        paths = {partition: its for partition, its in travelled.items() if mine[partition]}
         if not rows and not paths:
             return
         started, written_s, shared_s = time.thread_time(), self._writing_s(), SHARED_WORK.seconds
         came = np.zeros(PARTITIONS, dtype=np.int64)
-        for piece in chain(chain.from_iterable(rows.values()), paths.values()):
+        for piece in chain.from_iterable(rows.values()):
             came += partition_counts(piece.int64s(HASH))
+        for partition, its in paths.items():
+            came[partition] += sum(map(len, chain.from_iterable(its.values())))
         report = SiteReport(site, rows=int(came.sum()))
         pairs = np.zeros(PARTITIONS, dtype=np.int64)
         common = CommonRows(self.task.layout.shared)
@@ -171,10 +178,11 @@ class _HopRun:
         if isinstance(root, StationsNode) and any(n.state in rows for n in root.rows()):
             stop = Stop(rows, is_first=False, outbox=self.outbox)
             yield TrackRun(self.task, work, {}, old, report, self._files, stop)
-        mine = {names: its for (query, names), its in paths.items() if query == name}
-        for partition, its in by_partition(mine) if work.until is None else ():
-            if partition in work.partitions:
-                yield CoordinatedRun(self.task, work, partition, {}, old, report, self._files, came=its)
+        for partition, its in paths.items() if work.until is None else ():
+            mine = {names: pieces for (query, names), pieces in its.items() if query == name}
+            if mine and partition in work.partitions:
+                files, outbox = self._files, self.outbox
+                yield CoordinatedRun(self.task, work, partition, {}, old, report, files, outbox, came=mine)
 
     def _run_track(self, track: TrackRun, query: Query, report: SiteReport) -> Int64s:
         """Run a query at a site; returns pairs by partition."""
@@ -188,8 +196,6 @@ class _HopRun:
             self.report.failures |= ended(self.task, query, bad_value(query.name, error))
             track.discard()
         self.report.blocks += [*track.written, *self._files.write_made(track.kept)]
-        for state, batches in track.sent.items():
-            self.outbox.carry(state, batches)
         if query.name in self.task.coordinated:
             seconds = time.thread_time() - began_s - (self._writing_s() - written_s)
             report.diffused_s[query.name] = report.diffused_s.get(query.name, 0.0) + seconds

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from anabranch.adapt.eddy.tree_choice import LOOK_EVERY
 from anabranch.engine.reports import SiteReport, SlotReport
 from anabranch.engine.step.manifests.shipments import folder_of
 from anabranch.engine.step.times.phase_times import PhaseTimes
 from anabranch.engine.task.arrival.admission import admit, split_spilled
 from anabranch.engine.task.arrival.arrivals import Arrivals
 from anabranch.engine.task.arrival.heavy_keys import heavy_keys
+from anabranch.engine.task.arrival.key_sketches import key_sketches
 from anabranch.engine.task.arrival.parcel import Parcel, report_parcel
 from anabranch.engine.task.arrival.readdress import readdress
 from anabranch.engine.task.arrival.split_rows import stored_rows
@@ -115,6 +117,8 @@ class _SlotRun:
             entering,
         )
         kept = work.run(new, old, self._take_over, split)
+        if self.task.batch % LOOK_EVERY == 0 and arrived:
+            self.report.keys = key_sketches(self.task.sketched, new)
         if self.task.looks_for_hot_keys:
             self.report.heavy = heavy_keys(self.task, new, split, kept)
         self.report.blocks += self.outbox.waiting()
@@ -143,7 +147,7 @@ class _SlotRun:
         """Take over rows of joins that were laid out otherwise before this step."""
         moved = readdress(
             self.task.tracks.relaid,
-            self.task.blocks,
+            self.task.relaid,
             storage=self._storage,
             owned=self.owned,
             files=self._blocks,

@@ -10,6 +10,7 @@ from anabranch.engine.event_time import NEVER_LATE
 from anabranch.engine.step.manifests.shipments import Shipment
 from anabranch.engine.step.times.finality import trims_of
 from anabranch.engine.task.arrival.admission import OPEN, Admission
+from anabranch.engine.task.arrival.key_sketches import SketchedKey
 from anabranch.engine.task.arrival.routing import routers_of
 from anabranch.engine.task.arrival.wire import Wire
 from anabranch.engine.task.blocks.step_blocks import StepBlocks
@@ -70,6 +71,8 @@ class SlotTask:
     """By query that emits rows once they are final: which are, in this step."""
     shipments: tuple[Shipment, ...] = ()
     """What sites take over from others, where they share nothing."""
+    relaid: tuple[BlockMeta, ...] = ()
+    """Blocks of joins that were laid out otherwise until now: their rows get new addresses."""
     router: StationRouter = field(default_factory=StationRouter)
     """Which stations rows take first, and next."""
     aligned: Mapping[str, AlignedTable] = field(default_factory=dict)
@@ -108,6 +111,11 @@ class SlotTask:
         """The tracks of every site, and what follows from their plans."""
         compiled = compiled_constants(self.storage, self.constants)
         return compiled.work(self.tracks, self.partition_map, self.failed)
+
+    @property
+    def sketched(self) -> tuple[SketchedKey, ...]:
+        """Keys of joins with cycles, of which sketches are made."""
+        return compiled_constants(self.storage, self.constants).sketched
 
     @property
     def home_parts(self) -> HomeParts:

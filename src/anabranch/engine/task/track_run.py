@@ -116,8 +116,6 @@ class TrackRun:
         """Those that are in blocks already."""
         self.pairs_by_partition = np.zeros(PARTITIONS, dtype=np.int64)
         """Of new rows: what is computed once, for a move or another plan, is no load that lasts."""
-        self.sent: dict[StateId, list[pa.RecordBatch]] = {}
-        """Rows that go on along a path (`coordinated_run`)."""
         self.common = CommonRows(task.layout.shared)
         """What other queries have made for this one."""
         self.made: dict[StateId, Sequence[RowSet]] = {}

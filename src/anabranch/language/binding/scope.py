@@ -97,11 +97,12 @@ class Scope:
         if node.args.get("db") or node.args.get("catalog"):
             self._refuse_field(node, node.parts[1].name)
             raise self.source.error(node, f"{node.sql('spark')} has too many parts", "write alias.column")
+        name = node.name.lower()
         found = [
             (reference, column)
             for reference in self._candidates(node)
             for column in reference.stream.columns
-            if column.name.lower() == node.name.lower()
+            if column.name.lower() == name
         ]
         if not found:
             raise self._unknown_column(node)
@@ -144,7 +145,8 @@ class Scope:
         table = node.args.get("table")
         if table is None:
             return self.references
-        found = tuple(r for r in self.references if r.alias == table.name.lower())
+        alias = table.name.lower()
+        found = tuple(r for r in self.references if r.alias == alias)
         if not found:
             self._refuse_field(node, table.name)
             aliases = [reference.alias for reference in self.references]

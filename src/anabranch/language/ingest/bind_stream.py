@@ -12,7 +12,7 @@ from anabranch.language.expressions.types import UNKNOWN, Refusal, type_name
 from anabranch.language.ingest.ingest_columns import known_columns, source_columns
 from anabranch.language.ingest.ingest_select import read_ingest_select
 from anabranch.language.ingest.ingest_sql import spark_ddl
-from anabranch.language.ingest.vector_column import vector_of
+from anabranch.language.ingest.vector_column import refuse_length, vector_of
 from anabranch.language.syntax.source_text import SourceText
 from anabranch.language.syntax.statements import CreateStream, CreateTable
 from anabranch.plan.logical import Column, Preparation, Stream, Table
@@ -88,6 +88,8 @@ def _columns(
     for identifier, kind in declared:
         try:
             # What a SELECT takes apart may be of any type; what queries use may not.
+            if nested:
+                refuse_length(identifier.name, kind)
             vector = None if nested else vector_of(identifier.name, kind)
             found = (
                 spark_ddl(kind).lower()

@@ -13,6 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from anabranch.language.expressions.types import UNKNOWN, Refusal, type_name
+from anabranch.language.ingest.vector_column import selected_vector
 from anabranch.plan.logical import Column
 
 _OWN_COLUMNS = {
@@ -52,6 +53,8 @@ def _columns_of(node: exp.Expr, source: Sequence[Column] | None) -> list[Column]
         return None
     if isinstance(node, exp.Aliases):
         return [Column(alias.name, UNKNOWN) for alias in node.args["expressions"]]
+    if (vector := selected_vector(node)) is not None:
+        return list(vector.elements)
     inner = node.this if isinstance(node, exp.Alias) else node
     return [Column(node.alias_or_name, _type_of(inner, source or ()))]
 

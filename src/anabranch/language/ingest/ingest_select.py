@@ -9,8 +9,10 @@ from sqlglot import exp
 from anabranch.language.expressions.types import Refusal
 from anabranch.language.ingest.built_ins import GENERATORS
 from anabranch.language.ingest.ingest_sql import HIDDEN, ingest_sql, quoted
+from anabranch.language.ingest.vector_column import selected_vector
 from anabranch.language.syntax.source_text import SourceText, start_of
 from anabranch.plan.ingest_select import Explosion, IngestSelect
+from anabranch.plan.vectors import Vector
 
 _PARTS = ("expressions", "where", "laterals")
 _CLAUSES = {
@@ -56,6 +58,7 @@ def read_ingest_select(select: exp.Expr, source: SourceText) -> IngestSelect:
         after=tuple(taken.explosions),
         items=tuple(sql for sql, _ in items),
         starts=tuple(start for _, start in items),
+        vectors=tuple(taken.vectors),
     )
 
 
@@ -78,6 +81,7 @@ class _Taken:
     source: SourceText
     computed: list[tuple[str, str]] = field(default_factory=list)
     explosions: list[Explosion] = field(default_factory=list)
+    vectors: list[Vector] = field(default_factory=list)
 
     def item(self, node: exp.Expr) -> list[str]:
         try:
@@ -103,6 +107,8 @@ class _Taken:
             return self._exploded(node, inner)
         if isinstance(node, exp.Aliases):
             raise Refusal("several names are for explode, posexplode and inline", "write AS and one name")
+        if (vector := selected_vector(node)) is not None:
+            self.vectors.append(vector)
         if isinstance(node, exp.Alias):
             return [f"{ingest_sql(inner, self.source)} AS {quoted(node.args['alias'])}"]
         if not isinstance(node, exp.Column):

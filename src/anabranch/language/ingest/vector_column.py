@@ -1,4 +1,4 @@
-"""`v DOUBLE[40]` in CREATE STREAM: a column of arrays with a length."""
+"""`v DOUBLE[40]` in CREATE STREAM, and `CAST(x AS DOUBLE[40]) AS v` in its SELECT: arrays with a length."""
 
 from __future__ import annotations
 
@@ -31,3 +31,21 @@ def vector_of(name: str, kind: exp.DataType) -> Vector | None:
             "it apart with CREATE STREAM … AS SELECT",
         )
     return Vector(name, number, length)
+
+
+def refuse_length(name: str, kind: exp.DataType) -> None:
+    """Raise `Refusal` for a length that a SELECT at ingest would lose."""
+    if kind.args.get("values"):
+        number, length = kind.expressions[0].sql("spark"), kind.args["values"][0].name
+        raise Refusal(
+            f"{number}[{length}] cannot be the type of a column that a SELECT takes",
+            f"write {name} ARRAY<{number}>, and CAST({name} AS {number}[{length}]) AS {name} in the SELECT",
+        )
+
+
+def selected_vector(item: exp.Expr) -> Vector | None:
+    """The vector that an item of a SELECT at ingest is: a cast to an array with a length, with a name."""
+    cast = item.this if isinstance(item, exp.Alias) else None
+    if not isinstance(cast, exp.Cast) or not cast.args["to"].args.get("values"):
+        return None
+    return vector_of(item.alias, cast.args["to"])

@@ -6,6 +6,7 @@ same as some Spark function most of the time; here what the user wrote must reac
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from itertools import pairwise
 from typing import NoReturn
 
@@ -25,6 +26,8 @@ from anabranch.plan.logical import Connector
 
 MAX_TEXT = 1_000_000
 MAX_WINDOW_US = 1 << 53
+_SINKS = ("parquet", "console", "memory", "kafka")
+"""Formats behind INTO that are not Spark's; what looks like one of them is a slip of the pen."""
 
 
 class StreamWindow(exp.Expression):
@@ -147,7 +150,13 @@ class AnabranchParser(SparkParser):
         name = self._parse_name("a query name")
         if not self._match(TokenType.INTO):
             self.raise_error("expected INTO and a format, as in INTO parquet 'out/results'")
+        named = self._curr
         sink = self._parse_connector()
+        if near := get_close_matches(sink.format, _SINKS, n=1, cutoff=0.75):
+            if near[0] != sink.format:
+                self.raise_error(f"{sink.format} is not a known format, as in INTO {near[0]}", named)
+            if sink.format == "parquet" and sink.path is None:
+                self.raise_error("expected a directory behind parquet, as in INTO parquet 'out/results'")
         if not self._match(TokenType.ALIAS):
             self.raise_error("expected AS and a SELECT")
         start = self._curr
@@ -275,6 +284,7 @@ class AnabranchDialect(Spark):
     """Spark SQL with stream windows and flow statements."""
 
     Parser = AnabranchParser
+    SUPPORTS_FIXED_SIZE_ARRAYS = True  # CAST(x AS DOUBLE[3])
 
 
 def parse_statements(source: SourceText) -> list[Statement]:

@@ -12,12 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.column_codes import has_codes, to_codes
@@ -60,11 +58,6 @@ class Coding:
         """The integers of a column; behind NULL is any."""
         if self.constants is not None:
             return _places_in(self.constants, column)
-        if pa.types.is_float64(column.type) and not column.null_count:
-            values = column.to_numpy(zero_copy_only=True)
-            codes: Int64s = np.empty(len(values), dtype=np.int64)
-            _double_codes(values.view(np.int64), codes)
-            return codes
         return to_codes(column)
 
 
@@ -100,19 +93,3 @@ def _places_in(constants: pa.Array, column: pa.Array) -> Int64s:
     indices = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
     found: Int64s = codes[indices] if len(values) else np.zeros(len(column), dtype=np.int64)
     return found
-
-
-@njit(cache=True, nogil=True)
-def _double_codes(bits: Any, codes: Any) -> None:
-    """As `to_codes` has them, in one pass."""
-    infinite = np.int64(0x7FF0000000000000)
-    magnitude = np.int64(0x7FFFFFFFFFFFFFFF)
-    for i in range(len(bits)):
-        value = bits[i]
-        size = value & magnitude
-        if size > infinite:  # all NaN are one
-            codes[i] = np.int64(0x7FF8000000000000)
-        elif size == 0:
-            codes[i] = 0
-        else:
-            codes[i] = value if value >= 0 else ~size

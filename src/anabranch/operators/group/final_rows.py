@@ -140,8 +140,11 @@ def final_rows(
     times = np.concatenate([int64s(blocks[n].batch, by)[at] for n, at in found])
     block = np.concatenate([np.full(len(at), n) for n, at in found])
     position = np.concatenate([at for _, at in found])
-    sequence = None
-    if SEQUENCE in blocks[0].batch.schema.names:
+    sequence, only = None, blocks[found[0][0]]
+    has_sequence = SEQUENCE in blocks[0].batch.schema.names
+    if len(found) == 1 and only.in_order and by == TIME and not has_sequence:
+        return FinalRows(blocks, block, position, hashes, times)
+    if has_sequence:
         sequence = np.concatenate([int64s(blocks[n].batch, SEQUENCE)[at] for n, at in found])
     hashes, order = by_hash(hashes, times, sequence)
     return FinalRows(blocks, block[order], position[order], hashes, times[order])

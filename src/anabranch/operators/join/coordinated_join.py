@@ -27,6 +27,8 @@ from anabranch.plan.states.state_id import StateId
 Aliases = tuple[str, ...]
 Compile = Callable[[Aliases, str], JoinNode]
 """Makes the join of rows of some references with another one."""
+Send = Callable[[Aliases, int, pa.RecordBatch], None]
+"""Takes rows of some references that go on to a place."""
 
 
 class CoordinatedJoin:
@@ -39,9 +41,11 @@ class CoordinatedJoin:
     routes
         Paths of the units of this batch.
     arrived
-        By references, the rows that have come: the first of them is their origin.
+        By references, the rows that have come, in pieces: the first reference is their origin.
     old
         Rows of each reference that are stored here, of earlier batches and of this one, by state.
+    send
+        Where rows go on.
     """
 
     def __init__(
@@ -50,10 +54,11 @@ class CoordinatedJoin:
         *,
         partition: int,
         routes: Routes,
-        arrived: Mapping[Aliases, RowSet],
+        arrived: Mapping[Aliases, Sequence[RowSet]],
         old: Mapping[StateId, Sequence[RowSet]],
         compiled: Compile,
         emit: Callable[[pa.Table], None],
+        send: Send,
         quota: int,
         memory: WorkMemory | None = None,
     ) -> None:
@@ -63,10 +68,9 @@ class CoordinatedJoin:
         self._compiled = compiled
         self._arrived = arrived
         self._old = old
+        self._take = send
         self._evaluator = JoinEvaluator(plan.query.name, quota=quota, memory=memory)
         self._results = JoinResults(plan, self._evaluator, emit)
-        self.sent: dict[Aliases, list[pa.RecordBatch]] = {}
-        """Rows that go on, by references."""
         self.met: dict[frozenset[str], tuple[int, int]] = {}
         """By references that a join is about: pairs of rows that could have met, and those that did."""
 
@@ -84,9 +88,10 @@ class CoordinatedJoin:
         return self._evaluator.pairs_by_partition
 
     def run(self) -> None:
-        for inside, rows in self._arrived.items():
-            for probed, probing in self._by_probed(inside, rows).items():
-                self._run_join(inside, self._compiled(inside, probed), probing)
+        for inside, pieces in self._arrived.items():
+            for rows in pieces:
+                for probed, probing in self._by_probed(inside, rows).items():
+                    self._run_join(inside, self._compiled(inside, probed), probing)
         self._results.close()
 
     def _by_probed(self, inside: Aliases, rows: RowSet) -> dict[str, list[Probing]]:
@@ -129,5 +134,4 @@ class CoordinatedJoin:
             for place in hop.joined:
                 there = at_partition(np.full(len(its), place), its.int64s(HASH))
                 batch = its.batch.set_column(at, HASH, pa.array(there)).replace_schema_metadata(None)
-                self._evaluator.memory.count(batch.nbytes)
-                self.sent.setdefault(references, []).append(batch)
+                self._take(references, place, batch)

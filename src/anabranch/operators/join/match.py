@@ -192,25 +192,76 @@ def _match_long_run(
     """All pairs with one run of `old`, or as many as there is room for: where to go on, and pairs so far.
 
     New rows of one hash ascend by time. What is past its deadline for one of them is so for all that follow:
-    `head` is where the first row lies that is not, and `after` leads past those behind it.
+    `head` is where the first row lies that is not. Where many lie behind it that are, they are passed by
+    with links, which make every step dearer.
     """
     wanted = old_hashes[run]
     end = _lower_bound(old_hashes, wanted + 1, run) if wanted < 9223372036854775807 else len(old_hashes)
     head, wasted = run, 0
-    linked, after = False, np.empty(0, dtype=np.int64)
     while i < len(new_hashes) and new_hashes[i] == wanted:
+        if wasted > end - run:
+            return _match_linked(
+                new_hashes, new_rows, new_times, new_deadlines, new_window,
+                old_rows, old_times, old_deadlines, old_window,
+                i, run, end, head, left, right, found,
+            )  # fmt: skip
         a = new_rows[i] if len(new_rows) else i
         time_a = new_times[a]
         deadline_a = new_deadlines[a] + new_window
-        if not linked:
-            head = _first_since(old_rows, old_times, time_a - old_window - old_longest, head, end)
+        head = _first_since(old_rows, old_times, time_a - old_window - old_longest, head, end)
         q, last = (head, -1) if resume < 0 else (resume, resume)
         resume = -1
         while q < end:
             b = old_rows[q] if len(old_rows) else q
             if old_times[b] > deadline_a:
                 break
-            following = after[q - run] if linked else q + 1
+            if time_a <= old_deadlines[b] + old_window:
+                if found == len(left):
+                    return i, q, found
+                left[found], right[found] = a, b
+                found += 1
+                last = q
+            elif last < 0:
+                head = q + 1
+            else:
+                wasted += 1
+            q += 1
+        i += 1
+    return i, -1, found
+
+
+@njit(cache=True, nogil=True)
+def _match_linked(
+    new_hashes: Any,
+    new_rows: Any,
+    new_times: Any,
+    new_deadlines: Any,
+    new_window: int,
+    old_rows: Any,
+    old_times: Any,
+    old_deadlines: Any,
+    old_window: int,
+    i: int,
+    run: int,
+    end: int,
+    head: int,
+    left: Any,
+    right: Any,
+    found: int,
+) -> Any:
+    """The same from new row `i` on; `after` leads from a row past those behind it whose time is over."""
+    wanted = new_hashes[i]
+    after = np.arange(run + 1, end + 1)
+    while i < len(new_hashes) and new_hashes[i] == wanted:
+        a = new_rows[i] if len(new_rows) else i
+        time_a = new_times[a]
+        deadline_a = new_deadlines[a] + new_window
+        q, last = head, -1
+        while q < end:
+            b = old_rows[q] if len(old_rows) else q
+            if old_times[b] > deadline_a:
+                break
+            following = after[q - run]
             if time_a <= old_deadlines[b] + old_window:
                 if found == len(left):
                     return i, q, found
@@ -219,12 +270,8 @@ def _match_long_run(
                 last = q
             elif last < 0:
                 head = following
-            elif linked:
-                after[last - run] = following
             else:
-                wasted += 1
+                after[last - run] = following
             q = following
-        if wasted > end - run and not linked:
-            linked, after = True, np.arange(run + 1, end + 1)
         i += 1
     return i, -1, found

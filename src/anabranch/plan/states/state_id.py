@@ -34,6 +34,8 @@ class StateKind(StrEnum):
     """Rows of such a join that have arrived at a station."""
     RESULTS = "results"
     """What a query groups: results of its join, or rows that windows are made of."""
+    TRAVELLING = "travelling"
+    """Rows of a join on their path (`coordinated_run`): no state keeps them beyond their batch."""
 
 
 class StateId(str):

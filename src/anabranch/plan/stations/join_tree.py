@@ -19,6 +19,8 @@ from anabranch.plan.graph import JoinGraph
 from anabranch.plan.stations.distributed_graph import AnnotatedGraph, DistributedGraph
 from anabranch.plan.stations.output_modules import DistributedPlan
 
+EdgeEnds = tuple[str, str, int]
+"""Two references, and the key class on which they meet."""
 EdgeCost = Callable[[str, str, int], tuple[float, ...]]
 """What meeting on a key class costs two references: the less, the sooner the edge is taken."""
 
@@ -41,6 +43,15 @@ class Edge:
         return f"{self.left}–{self.right}"
 
 
+def candidate_edges(graph: JoinGraph) -> list[EdgeEnds]:
+    """All equalities between two references."""
+    return [
+        (left, right, key_class)
+        for left, right in combinations(graph.aliases, 2)
+        for key_class in graph.shared_classes((left,), (right,))
+    ]
+
+
 @dataclass(frozen=True)
 class JoinTree:
     """A spanning tree of a query's equalities."""
@@ -59,6 +70,14 @@ class JoinTree:
         only
             Key classes of its edges; any, if there are none.
         """
+        found = [edge for edge in candidate_edges(graph) if not only or edge[2] in only]
+        if cost is not None:
+            found.sort(key=lambda edge: cost(*edge))
+        return cls.along(graph, found)
+
+    @classmethod
+    def along(cls, graph: JoinGraph, edges: Iterable[EdgeEnds]) -> JoinTree | None:
+        """The spanning tree of the first edges that make no cycle; None where they connect not all."""
         part = {alias: alias for alias in graph.aliases}
 
         def root(alias: str) -> str:
@@ -66,23 +85,15 @@ class JoinTree:
                 alias = part[alias]
             return alias
 
-        found = [
-            (left, right, key_class)
-            for left, right in combinations(graph.aliases, 2)
-            for key_class in graph.shared_classes((left,), (right,))
-            if not only or key_class in only
-        ]
-        if cost is not None:
-            found.sort(key=lambda edge: cost(*edge))
         taken = []
-        for left, right, key_class in found:
+        for left, right, key_class in edges:
             if root(left) != root(right):
                 taken.append((left, right, key_class))
                 part[root(left)] = root(right)
         place = {alias: i for i, alias in enumerate(graph.aliases)}
         taken.sort(key=lambda edge: (place[edge[0]], place[edge[1]]))
-        edges = tuple(Edge(i, key_class, left, right) for i, (left, right, key_class) in enumerate(taken))
-        return cls(graph.aliases, edges) if len(edges) == len(graph.aliases) - 1 else None
+        numbered = tuple(Edge(i, key_class, left, right) for i, (left, right, key_class) in enumerate(taken))
+        return cls(graph.aliases, numbered) if len(numbered) == len(graph.aliases) - 1 else None
 
     @property
     def hops(self) -> int:

@@ -20,9 +20,9 @@ from anabranch.engine.local_driver import LocalRun
 from anabranch.engine.settings import Settings
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Column, Query, Stream
-from anabranch.queries.benefit import Benefit, StreamStatistics, benefit, result_rate
 from anabranch.queries.containment import contained
-from anabranch.queries.groups import group_of
+from anabranch.queries.grouping.benefit import Benefit, StreamStatistics, benefit, result_rate
+from anabranch.queries.grouping.groups import group_of
 from anabranch.queries.shape import Shape
 from anabranch.reproduce.report.result import Check, Result, Table, at_least, between
 from anabranch.testing.oracle_compare import assert_same_rows
@@ -65,7 +65,7 @@ def cosmos_share(out: Path, *, quick: bool = False) -> Result:
     """Q5 answers Q3 and Q4; many queries cost less as a group, by about what was estimated."""
     count = 60 if quick else 1000
     queries = [bind_query(name, text, STREAMS) for name, text in _texts(count).items()]
-    together, apart = (_run(queries, sharing) for sharing in ("auto", "off"))
+    together, apart = (_run(queries, sharing) for sharing in ("always", "off"))
     for query in queries:
         assert_same_rows(together.results[query.name], apart.results[query.name], what=query.text)
     estimated = _estimate(queries)

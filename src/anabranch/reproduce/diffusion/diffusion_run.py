@@ -31,6 +31,8 @@ class DiffusionTrace:
     rows: list[int] = field(default_factory=list)
     slot_s: list[float] = field(default_factory=list)
     """CPU time of the busiest slot, with sorting and writing, where sites have slots of their own."""
+    state_mb: list[float] = field(default_factory=list)
+    """What the fullest site keeps."""
     results: pa.Table | None = None
 
     def path_s(self, skip: int) -> float:
@@ -79,6 +81,7 @@ def run_diffusion(
                 trace.critical_s.append(summary.critical_path_s)
                 trace.busy_s.append(sum(site.busy_s for site in sites))
                 trace.arrived.append(sum(site.rows for site in sites))
+                trace.state_mb.append(max(site.state_bytes for site in sites) / 1e6)
                 trace.rows.append(sum(table.num_rows for table in tables.values()))
                 if isinstance(run, MachinesRun):
                     trace.slot_s.append(max(run.slot_s))

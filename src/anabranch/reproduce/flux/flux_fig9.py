@@ -74,11 +74,11 @@ def flux_fig9(out: Path, *, quick: bool = False) -> Result:
     medians = {label: [Spread.of(r.by_round[label][i] for r in runs).median for i in range(len(rounds))]
                for label in (CALM, LOADED)}  # fmt: skip
     chart = Chart(
-        "δ_min (ms)",
+        "shortest time between two rounds of moves, δ_min (ms)",
         "rows/s",
         rounds,
         {f"load policy, {label}": values for label, values in medians.items()},
-        {f"static, {label}": Spread.of(r.static[label] for r in runs).median for label in medians},
+        {f"fixed map, {label}": Spread.of(r.static[label] for r in runs).median for label in medians},
         log_x=True,
     )
     columns = ("load", "static", *(f"δ_min {ms} ms" for ms in rounds), "self-tuned from 10 ms", "ours")

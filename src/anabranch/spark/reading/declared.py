@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from anabranch.engine.sinks.shared_sink import SharedSink, shared
 from anabranch.engine.sinks.sink import Sink
 from anabranch.errors import ConfigError
+from anabranch.language.expressions.functions import MOST_DIMENSIONS
+from anabranch.language.expressions.types import FLOATING
 from anabranch.language.flow import parse_flow
 from anabranch.language.syntax.duration import DURATION_HINT, duration_us
 from anabranch.plan.logical import Column, Connector, Flow, Stream
+from anabranch.plan.vectors import Vector
 from anabranch.spark.reading.ingest import TIME_TYPES
 from anabranch.spark.reading.malformed import LETTER
 from anabranch.spark.reading.sources import stream_frame
@@ -34,7 +37,9 @@ def stream_columns(name: str, frame: DataFrame, time: str) -> tuple[Column, ...]
         )
     if not frame.isStreaming:
         raise ConfigError(f"stream {name!r} is not streaming: pass a DataFrame from spark.readStream")
-    columns = tuple(Column(f.name, f.dataType.simpleString()) for f in frame.schema.fields)
+    columns = tuple(
+        Column(f.name, f.dataType.simpleString()) for f in frame.schema.fields if f.name != LETTER
+    )
     kind = next((c.type for c in columns if c.name.lower() == time.lower()), None)
     if kind is None:
         raise ConfigError(f"stream {name!r} has no column {time!r}: choose from {', '.join(frame.columns)}")
@@ -44,6 +49,27 @@ def stream_columns(name: str, frame: DataFrame, time: str) -> tuple[Column, ...]
             f"CAST({time} AS TIMESTAMP) or, of a number, timestamp_seconds or timestamp_millis({time})"
         )
     return columns
+
+
+def vectors_of(name: str, frame: DataFrame, lengths: Mapping[str, int]) -> list[Vector]:
+    """Columns of arrays of a stream of which users say how many numbers they have."""
+    found = []
+    kinds = {f.name.lower(): (f.name, f.dataType.simpleString()) for f in frame.schema.fields}
+    for column, length in lengths.items():
+        known, kind = kinds.get(column.lower(), (column, "column that it does not have"))
+        number = kind.removeprefix("array<").removesuffix(">")
+        if kind == number or number not in FLOATING:
+            raise ConfigError(
+                f"{column!r} of stream {name!r} cannot be a vector, it is a {kind}: make it an array of "
+                f"numbers, with CAST({column} AS ARRAY<DOUBLE>)"
+            )
+        if not 1 <= length <= MOST_DIMENSIONS:
+            raise ConfigError(
+                f"vector {column!r} of stream {name!r} cannot have {length!r} numbers: say how many, from 1 "
+                f"to {MOST_DIMENSIONS}"
+            )
+        found.append(Vector(known, number, length))
+    return found
 
 
 def lateness_us(lateness: object) -> int:
@@ -80,8 +106,8 @@ def as_sink(spark: SparkSession, query: str, sink: AnySink | None) -> Sink:
         return FunctionSink(spark, sink)
     if sink is None or not (hasattr(sink, "open") and hasattr(sink, "publish")):
         raise ConfigError(
-            f"query {query!r}: a {type(sink).__name__} is no sink: pass ab.parquet(path), ab.memory(), "
-            '"console", or a function (df, batch_id)'
+            f"query {query!r}: an object of type {type(sink).__name__} is no sink: pass ab.parquet(path), "
+            'ab.memory(), "console", or a function (df, batch_id)'
         )
     return sink
 

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from anabranch.engine.event_time import MAX_TIME_US
 from anabranch.engine.task.arrival.dead_letters import NO_TIME, fullest_first
+from anabranch.engine.task.arrival.sent_rows import Relabelling
 from anabranch.engine.task.arrival.wire import DEAD, TAG, Value, Wire, dead_tag, row_tag, tick_tag
 from anabranch.exchange.address import at_partition_sql, partition_sql
 from anabranch.exchange.router import COPY, FIRST, Case, Router, WireNames
@@ -52,6 +53,14 @@ def ingest(
         DataFrame.unionAll,
         [_ingest_stream(i, s, frames[s.name], layout, wire, (tables or {}).get(s.name, ())) for i, s in used],
     )
+
+
+def relabelled(rows: DataFrame, read_as: Relabelling) -> DataFrame:
+    """Rows that were sent for another layout, with the tags and addresses of the one there is now."""
+    if not read_as.is_copying:
+        return rows.withColumns({name: F.expr(sql) for name, sql in read_as.sql().items()})
+    others = [_quote(name) for name in rows.columns if name not in (TAG, HASH)]
+    return rows.selectExpr(*others, f"inline({read_as.copies_sql()}) AS ({TAG}, {HASH})")
 
 
 def route(

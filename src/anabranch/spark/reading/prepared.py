@@ -50,14 +50,21 @@ def prepare(stream: Stream, frame: DataFrame) -> DataFrame:
             frame = _parsed(stream.name, frame, preparation.payload, preparation.declared)
         if preparation.select is None:
             if vectors := vectors_in(stream.columns):
-                frame = _taken_apart(frame, preparation.declared, vectors)
+                frame = _taken_apart(frame, [c.name for c in preparation.declared], vectors)
             return frame.selectExpr(*_letter(frame, [_quote(c.name) for c in stream.columns]))
         return _selected(preparation.select, frame)
 
 
-def _taken_apart(frame: DataFrame, declared: Sequence[Column], vectors: Mapping[str, Vector]) -> DataFrame:
+def with_vectors(frame: DataFrame, vectors: Sequence[Vector]) -> DataFrame:
+    """Rows with a column for each number of some of their arrays."""
+    names = [name for name in frame.columns if name != LETTER]
+    with same_everywhere(frame.sparkSession):
+        return _taken_apart(frame, names, {vector.name.lower(): vector for vector in vectors})
+
+
+def _taken_apart(frame: DataFrame, declared: Sequence[str], vectors: Mapping[str, Vector]) -> DataFrame:
     """The rows with a column for each number of their vectors; those with other arrays are malformed."""
-    row = f"to_json(struct({', '.join(_quote(c.name) for c in declared)}))"
+    row = f"to_json(struct({', '.join(map(_quote, declared))}))"
     cases, parts = [], []
     for vector in vectors.values():
         name = _quote(vector.name)
@@ -109,7 +116,8 @@ def _apply(select: IngestSelect, frame: DataFrame, items: Sequence[str] | None =
     for explosion in select.after:
         frame = _exploded(frame, explosion)
     wanted = [sql for item in items or select.items for sql in _spelled_out(item, frame)]
-    return frame.selectExpr(*_letter(frame, wanted))
+    frame = frame.selectExpr(*_letter(frame, wanted))
+    return frame if items or not select.vectors else with_vectors(frame, select.vectors)
 
 
 def _spelled_out(item: str, frame: DataFrame) -> list[str]:

@@ -77,11 +77,12 @@ def begin_run(
             )
             driver = RunDriver(loop, fence, listeners=told, watch=watch)
             live = LiveQueries(spark, loop, dict(declared.streams))
-            driver.read_mail = live.read_mail
+            driver.read_mail, driver.settle = live.read_mail, warm_up.wait
             query.begin(driver, end_of_input=settings.end_of_input == "true")
             return Run(driver, live)
         except BaseException as error:
             watch.stop()
+            warm_up.wait()  # a script that ends with this error would cut it off
             fence.release()
             if isinstance(error, PySparkException | Py4JError):
                 raise explain_failure(error) from error

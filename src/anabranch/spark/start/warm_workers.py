@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from anabranch.language.syntax.patterns import pattern_of
 from anabranch.plan.logical import Query, Stream
 
 LONGEST_WAIT_S = 60.0
 """The first batch does not wait longer for workers that others keep busy."""
 _warmed: set[str] = set()
 """Spark applications whose workers are warm."""
+MOST_QUERIES = 16
+"""Queries that workers are warmed up with: there may be thousands."""
 
 
 def warm_workers(spark: SparkSession, streams: Sequence[Stream], queries: Sequence[Query]) -> _WarmUp:
@@ -24,10 +27,19 @@ def warm_workers(spark: SparkSession, streams: Sequence[Stream], queries: Sequen
         return _WarmUp(None)
     _warmed.add(application)
     thread = threading.Thread(
-        target=_run_a_job, args=(spark, streams, queries), name="anabranch-warm-up", daemon=True
+        target=_run_a_job,
+        args=(spark, streams, of_each_pattern(queries)),
+        name="anabranch-warm-up",
+        daemon=True,
     )
     thread.start()
     return _WarmUp(thread)
+
+
+def of_each_pattern(queries: Sequence[Query]) -> tuple[Query, ...]:
+    """Some queries that need what all need: those that differ in constants run the same code."""
+    first = {pattern_of(query.text): query for query in reversed(queries)}
+    return tuple(reversed(first.values()))[:MOST_QUERIES]
 
 
 class _WarmUp:
@@ -35,10 +47,10 @@ class _WarmUp:
         self._thread = thread
 
     def wait(self) -> None:
-        """Wait until the workers are warm; at once when they have been."""
-        if self._thread is not None:
-            self._thread.join(LONGEST_WAIT_S)
-            self._thread = None
+        """Wait until the workers are warm; at once when they have been, or when they were waited for."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(LONGEST_WAIT_S)
 
 
 def _run_a_job(spark: SparkSession, streams: Sequence[Stream], queries: Sequence[Query]) -> None:

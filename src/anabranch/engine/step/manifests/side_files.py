@@ -8,8 +8,9 @@ from typing import Any
 
 from anabranch.queries.catalog import Catalog
 from anabranch.state import Manifest
+from anabranch.state.catalog_log import CatalogLog
 from anabranch.state.manifest import ResultFile
-from anabranch.state.paths import CATALOGS, LISTS
+from anabranch.state.paths import LISTS
 from anabranch.state.side_file import SideFile
 from anabranch.state.stamp import Stamp
 
@@ -17,15 +18,19 @@ MOST_RESULTS = 256
 """Result files that a manifest names itself."""
 
 
-def catalog_file(
+def catalog_log(
     catalog: Catalog, before: Manifest | None, stamp: Stamp
-) -> tuple[Mapping[str, Any], SideFile]:
-    """The catalog as JSON, and its file: that of the manifest before as long as nothing comes or goes."""
-    content = catalog.content
-    known = None if before is None else before.catalog_file
-    if known is not None and before is not None and (before.catalog is content or before.catalog == content):
+) -> tuple[Mapping[str, Any], CatalogLog]:
+    """The catalog as JSON, and where it lies: as before, and what has changed, if that is known."""
+    content, changed = catalog.content, catalog.changed
+    known = None if before is None else before.catalog_log
+    if before is None or known is None:
+        return content, CatalogLog.of(content, stamp)
+    if changed is not None and changed.before is before.catalog and changed.after is content:
+        return content, known.with_changes(changed.changes, content, stamp)
+    if before.catalog is content or before.catalog == content:
         return content, known  # the same object: next time there is nothing to compare
-    return content, SideFile.of(CATALOGS, stamp, content)
+    return content, CatalogLog.of(content, stamp)
 
 
 def results_file(results: Sequence[ResultFile], stamp: Stamp) -> SideFile | None:

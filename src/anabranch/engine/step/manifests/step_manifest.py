@@ -10,7 +10,7 @@ from anabranch.adapt.boundary.boundary_state import BoundaryState
 from anabranch.adapt.boundary.decisions import Decisions
 from anabranch.adapt.tracks.tracks import Tracks
 from anabranch.engine.reports import SlotReport
-from anabranch.engine.step.manifests.side_files import catalog_file, results_file
+from anabranch.engine.step.manifests.side_files import catalog_log, results_file
 from anabranch.engine.step.manifests.step_outcome import renamed
 from anabranch.engine.task.results.staging import without_queries
 from anabranch.engine.task.slot_task import SlotTask
@@ -53,7 +53,7 @@ def step_manifest(
     lists = before.lists if before else ()
     kept = with_new_list(listed(renamed(tuple(blocks), decisions.renames), lists), task.stamp)
     results = results_after(task, reports, catalog)
-    content, file = catalog_file(catalog, before, task.stamp)
+    content, log = catalog_log(catalog, before, task.stamp)
     return Manifest(
         batch=task.batch,
         step=task.stamp.step,
@@ -73,7 +73,7 @@ def step_manifest(
         queries=catalog.states,
         tables=dict(tables),
         catalog=content,
-        catalog_file=file,
+        catalog_log=log,
         results=results,
         results_file=results_file(results, task.stamp),
         dead_letters=tuple(f for r in reports for f in r.dead_letters),

@@ -40,7 +40,9 @@ def catalog_after(
     catalog: Catalog, task: SlotTask, reports: Sequence[SlotReport], *, quota_cpu_ms: int = 0
 ) -> Catalog:
     """The catalog with what queries have emitted, and why some of them were ended."""
-    failures = over_cpu_quota(reports, quota_cpu_ms)
+    # Of a group without results nobody knows whose the time was.
+    over = over_cpu_quota(reports, quota_cpu_ms)
+    failures = {name: why for name, why in over.items() if name not in catalog.groups}
     failures |= {query: message for r in reports for query, message in r.failures.items()}
     waiting = Counter[str]()
     for site in (site for r in reports for site in r.sites):
@@ -51,8 +53,7 @@ def catalog_after(
 def blocks_after(task: SlotTask, reports: Sequence[SlotReport]) -> tuple[BlockMeta, ...]:
     """Blocks that a step has left. Waiting rows have entered, or wait again in blocks of this step."""
     merged = {name for group in task.merges for name in group}
-    left = {rows.source for rows in task.tracks.relaid} - task.stateful
-    before = [b for b in without_shipped(task.blocks, task.shipments) if b.state not in left]
+    before = without_shipped(task.blocks, task.shipments)
     return (
         *(b for b in before if b.name not in merged and not b.state.is_waiting),
         *(b for r in reports for b in r.blocks),

@@ -1,4 +1,4 @@
-"""What leaves a hop for other stations: held while it is little, written as blocks where it is much.
+"""What leaves a hop: held while it is little, written as blocks where it is much.
 
     joined rows ─► held ──────────────► parcels of rows: the next hop keeps them in a block of its own
                     └─ a full piece ──► parcels of block names: the next hop reads them where they are
@@ -6,12 +6,13 @@
 
 A block has the rows of one slot, in the form of the state that they enter, so that its receiver need not
 write them again. All slots of a step know which partitions are spilled: rows for these do not travel, and no
-hop works on more state than the memory budget allows.
+hop works on more state than the memory budget allows. Rows on a path wait for nothing, and no state keeps
+them: their blocks are garbage when the step has ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -24,7 +25,7 @@ from anabranch.engine.task.blocks.block_writer import BlockWriter
 from anabranch.exchange.slot_map import SlotMap
 from anabranch.operators.rows.row_set import RowSet, concat_rows, int64s
 from anabranch.plan.inputs import HASH, MAX_TIME
-from anabranch.plan.states.state_id import StateId
+from anabranch.plan.states.state_id import StateId, StateKind
 from anabranch.state.block import BlockMeta
 
 
@@ -54,20 +55,19 @@ class Outbox:
         self._size = 0
         self._blocks: dict[StateId, list[tuple[int, BlockMeta]]] = {}
         self._waiting: dict[StateId, list[BlockMeta]] = {}
-        self._carried: dict[StateId, list[pa.RecordBatch]] = {}
 
     def add(self, state: StateId, rows: pa.RecordBatch) -> None:
-        """Let rows go on to the station where `state` keeps them."""
+        """Let rows go on to the station where `state` keeps them, or along their path."""
         self._held.setdefault(state, []).append(rows)
         self._size += rows.nbytes
         if self._size >= self._piece:
             self._write()
 
-    def carry(self, state: StateId, batches: Sequence[pa.RecordBatch]) -> None:
-        """Let rows go on that no state keeps: they are on their path, and wait for nothing."""
-        self._carried.setdefault(state, []).extend(batches)
+    def states(self) -> frozenset[StateId]:
+        """Of all rows that go on."""
+        return frozenset((*self._held, *self._blocks))
 
-    def discard(self, states: Collection[StateId]) -> None:
+    def discard(self, states: Iterable[StateId]) -> None:
         """Take back what goes to some states: their query has ended."""
         for state in states:
             self._size -= sum(batch.nbytes for batch in self._held.pop(state, ()))
@@ -85,13 +85,13 @@ class Outbox:
         """What travels."""
         for slot, block in chain.from_iterable(self._blocks.values()):
             yield block_parcel(slot, block)
-        yield from parcels_of(self._held | self._carried, self._slot_map)
+        yield from parcels_of(self._held, self._slot_map)
 
     def arrived(self) -> Arrived:
         """The same where the receiver is this slot: nothing has to be packed."""
         blocks = {state: [block for _, block in its] for state, its in self._blocks.items()}
         rows = {state: its for state, its in self._held.items() if its[0].num_rows}
-        return Arrived(rows | self._carried, blocks)
+        return Arrived(rows, blocks)
 
     def _write(self) -> None:
         held: Mapping[StateId, list[pa.RecordBatch]] = self._held
@@ -107,6 +107,8 @@ class Outbox:
 
     def _put_off(self, state: StateId, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Let rows of spilled partitions wait; returns the others."""
+        if state.kind is StateKind.TRAVELLING:
+            return rows
         now, later = split_spilled(rows, self._spilled)
         if later is not None:
             sorted_rows = RowSet.sorted(later, MAX_TIME).batch

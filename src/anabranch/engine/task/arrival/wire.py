@@ -51,10 +51,46 @@ class Wire:
     """Whether rows carry `sequence`, by which the slots tell the order of their arrival."""
 
 
-def wire_of(inputs: Sequence[Input]) -> Wire:
-    lanes: dict[str, str] = {}
-    values = tuple(_values_of(source, lanes) for source in inputs)
-    return Wire(values, tuple(lanes.items()), any(source.sequenced for source in inputs))
+def wire_of(inputs: Sequence[Input], like: tuple[Sequence[Input], Wire] | None = None) -> Wire:
+    """Lanes for all inputs.
+
+    Parameters
+    ----------
+    like
+        Inputs of another layout and their lanes: columns that one of them sends of the same rows stay where
+        they are, so that its rows can be read for this layout.
+    """
+    before, wire = like or ((), Wire((), ()))
+    sent: dict[object, list[tuple[Value, ...]]] = {}
+    for source in before:
+        sent.setdefault(rows_wanted(source), []).append(wire.values[source.id])
+    itself = {source.state: wire.values[source.id] for source in before}
+    lanes = dict(wire.lanes)
+    values = tuple(
+        _taken_from(source, [itself.get(source.state, ()), *sent.get(rows_wanted(source), ())])
+        or _values_of(source, lanes)
+        for source in inputs
+    )
+    used = {value.lane for its in values for value in its}
+    kept = tuple((name, kind) for name, kind in lanes.items() if name in used)
+    return Wire(values, kept, any(source.sequenced for source in inputs))
+
+
+def rows_wanted(source: Input) -> tuple[object, ...]:
+    """What decides which rows of a stream an input is sent."""
+    route = source.route
+    needed = None if route.null_safe else frozenset((*route.keys, *route.required))
+    return source.stream, source.filter, needed, source.sequenced
+
+
+def _taken_from(source: Input, sent: Iterable[tuple[Value, ...]]) -> tuple[Value, ...] | None:
+    """The columns of an input where another one has them; None where none has all."""
+    wanted = [value.column for value in _values_of(source, {})]
+    for values in sent:
+        there = {value.column: value for value in values}
+        if there.keys() >= {*wanted}:
+            return tuple(there[column] for column in wanted)
+    return None
 
 
 def row_tag(input_id: int, *, first: bool) -> int:

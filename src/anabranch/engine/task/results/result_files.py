@@ -88,6 +88,7 @@ class ResultFiles:
         for name, writer in self._writers.items():
             if isinstance(writer, SplitWriter):
                 report.given[name] = writer.given()
+                report.represented[name] = writer.rows, writer.seconds
                 report.failures |= writer.failures
             elif writer.query.place is not None and writer.rows:
                 report.given_alone[name] = writer.rows

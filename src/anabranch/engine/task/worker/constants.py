@@ -13,10 +13,12 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
 from anabranch.adapt.tracks.tracks import Tracks
+from anabranch.engine.task.arrival.key_sketches import SketchedKey, sketched_keys
 from anabranch.engine.task.arrival.wire import Wire
 from anabranch.engine.task.home_parts import HomeParts
 from anabranch.engine.task.results.live_split import LiveSplit
@@ -77,6 +79,11 @@ class Compiled:
         self._heard: tuple[ConstantsFile, ...] = ()
         """Changes that splits have gone through."""
         self._changes: list[RosterChange] = []
+
+    @cached_property
+    def sketched(self) -> tuple[SketchedKey, ...]:
+        """Keys of joins with cycles."""
+        return sketched_keys(self.constants.layout)
 
     def work(self, tracks: Tracks, partition_map: PartitionMap, failed: frozenset[str]) -> StepWork:
         """The work of all sites.

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.operators.group.folds.prefix_sums import add_ranges, prefix_sums, sums_of_halves
 from anabranch.operators.group.folds.range_fold import FOLDED, Folded, minimum_of, moments_of, sum_of
 from anabranch.operators.group.folds.sliding_fold import NOTHING
 from anabranch.operators.group.folds.window_bounds import Ranges, Runs
@@ -61,8 +62,8 @@ class Count:
             into += ranges.ends - ranges.starts
             return
         column = rows.batch.column(self.column)
-        counted = rows.derived(self, lambda: _prefix_sums(validity(column).astype(np.int64)))
-        into += counted[ranges.ends] - counted[ranges.starts]
+        counted = rows.derived(self, lambda: prefix_sums(validity(column).astype(np.int64)))
+        add_ranges(counted, ranges.starts, ranges.ends, into)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +86,19 @@ class ExactSum:
     def fold(self, rows: RowSet, ranges: Ranges, into: Int64s) -> None:
         sums = rows.derived(self, lambda: self._sums(rows.batch.column(self.column)))
         for piece, prefix in enumerate(sums):
-            into[piece] += prefix[ranges.ends] - prefix[ranges.starts]
+            add_ranges(prefix, ranges.starts, ranges.ends, into[piece])
 
     def _sums(self, column: pa.Array) -> list[Int64s]:
         if pa.types.is_decimal(column.type):
             low, high = decimal_words(column)
             words = [low, high] if self.pieces == 4 else [low]
         else:
-            words = [column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)]
+            known = column.fill_null(0) if column.null_count else column  # filling nothing is slow, too
+            words = [known.cast(pa.int64()).to_numpy(zero_copy_only=False)]
         if self.pieces == 1:
-            return [_prefix_sums(words[0])]
+            return [prefix_sums(words[0])]
         pieces = [piece for word in words[:-1] for piece in (word & _LOW, (word >> 32) & _LOW)]
-        return [_prefix_sums(p) for p in (*pieces, words[-1] & _LOW, words[-1] >> 32)]
+        return [*map(prefix_sums, pieces), *sums_of_halves(words[-1])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +205,6 @@ def _ordered(codes: Int64s, column: pa.Array, *, largest: bool) -> Int64s:
     return np.where(validity(column), wanted, NOTHING) if column.null_count else wanted
 
 
-def _prefix_sums(values: Int64s) -> Int64s:
-    sums = np.zeros(len(values) + 1, dtype=np.int64)
-    np.cumsum(values, out=sums[1:])
-    return sums
-
-
 def _floats(rows: RowSet, column: str) -> Any:
-    return rows.batch.column(column).cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+    values = rows.batch.column(column).cast(pa.float64())
+    return (values.fill_null(0.0) if values.null_count else values).to_numpy(zero_copy_only=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -10,10 +10,29 @@ import xxhash
 
 from anabranch.language.flow import bind_query
 from anabranch.plan.logical import Member, Query, Stream
-from anabranch.queries.benefit import benefit
-from anabranch.queries.representative import joining_member, representative
+from anabranch.queries.grouping.benefit import benefit
+from anabranch.queries.grouping.representative import joining_member, representative, with_rows_before
+from anabranch.queries.grouping.signature import signature
 from anabranch.queries.shape import Shape
-from anabranch.queries.signature import signature
+
+FEWEST = 16
+"""Queries that form a group by themselves: of fewer, splitting may cost more than it saves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How far a group still answers that its members have left for other plans.
+
+    Attributes
+    ----------
+    until
+        The first batch whose rows are none of its business: results of these alone come from elsewhere.
+    over_us
+        The event time after which no older row can have a result: then the group is over.
+    """
+
+    until: int
+    over_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,32 +48,42 @@ class Group:
         Queries that are in it now; by name the batch from which those count that have joined later.
     is_open
         Whether its representative takes all rows and columns.
+    ends
+        How far it still answers, if it was dissolved.
     """
 
     formed: Mapping[str, str]
     members: Mapping[str, int | None]
     is_open: bool = False
+    ends: Ending | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {"formed": dict(self.formed), "members": dict(self.members), "open": self.is_open}
+        ends = {} if self.ends is None else {"ends": [self.ends.until, self.ends.over_us]}
+        return {"formed": dict(self.formed), "members": dict(self.members), "open": self.is_open, **ends}
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> Self:
-        return cls(told["formed"], told["members"], told["open"])
+        ends = Ending(*told["ends"]) if "ends" in told else None
+        return cls(told["formed"], told["members"], told["open"], ends)
 
 
 Groups = Mapping[str, Group]
 """By representative."""
 
 
-def signature_of(query: Query, streams: Mapping[str, Stream]) -> Hashable | None:
+def signature_of(shape: Shape) -> Hashable | None:
     """What a query shares with its group; None for one that stays alone."""
     # A table has versions: which one a row has met is not in the results.
-    return None if any(ref.tables for ref in query.refs) else signature(Shape(query, streams))
+    return None if any(ref.tables for ref in shape.query.refs) else signature(shape)
 
 
 def group_queries(
-    queries: Sequence[Query], streams: Sequence[Stream], *, is_open: bool = False, batch: int = 0
+    queries: Sequence[Query],
+    streams: Sequence[Stream],
+    *,
+    is_open: bool = False,
+    fewest: int = 2,
+    batch: int = 0,
 ) -> tuple[Query, ...]:
     """What a session runs for these queries: representatives of groups that pay, and the others.
 
@@ -62,6 +91,8 @@ def group_queries(
     ----------
     is_open
         Whether every query that can be in a group is in one, that others can join.
+    fewest
+        Queries that form a group.
     batch
         From which they count: no two groups have the same name.
     """
@@ -69,13 +100,14 @@ def group_queries(
     groups: dict[Hashable, list[Shape]] = {}
     running: list[Query] = []
     for query in queries:
-        found = signature_of(query, known)
+        shape = Shape(query, known)
+        found = signature_of(shape)
         if found is None:
             running.append(query)
         else:
-            groups.setdefault(found, []).append(Shape(query, known))
+            groups.setdefault(found, []).append(shape)
     for shapes in groups.values():
-        running += _run_by(shapes, batch, is_open=is_open)
+        running += _run_by(shapes, batch, is_open=is_open, fewest=fewest)
     order = {query.name: i for i, query in enumerate(queries)}
     return tuple(sorted(running, key=lambda q: order[q.answered[0].name]))
 
@@ -86,10 +118,10 @@ def group_of(shapes: Sequence[Shape], batch: int = 0, *, is_open: bool = False) 
     return representative(f"group.{xxhash.xxh3_64_hexdigest(names.encode())}", shapes, is_open=is_open)
 
 
-def _run_by(shapes: Sequence[Shape], batch: int, *, is_open: bool) -> list[Query]:
+def _run_by(shapes: Sequence[Shape], batch: int, *, is_open: bool, fewest: int) -> list[Query]:
     is_open = is_open and shapes[0].query.grouping is None
     alone = [shape.query for shape in shapes]
-    if len(shapes) == 1 and not is_open:
+    if len(shapes) < fewest and not is_open:
         return alone
     try:
         found = group_of(shapes, batch, is_open=is_open)
@@ -107,6 +139,7 @@ def running_queries(
     sharing: str,
     batch: int = 0,
     standing: Mapping[str, Query] | None = None,
+    together: Iterable[Collection[str]] = (),
 ) -> tuple[tuple[Query, ...], Groups]:
     """What a session runs, and the groups in it.
 
@@ -123,24 +156,32 @@ def running_queries(
         From which new queries count.
     standing
         By name, representatives of a running session: they need not be made again.
+    together
+        Names of new queries that form a group in any case.
     """
     by_name = {query.name: query for query in queries}
     running: list[Query] = []
     kept: dict[str, Group] = {}
     present: set[str] = set()
     for name, group in groups.items():
-        members = {m: since for m, since in group.members.items() if m in known and m in by_name}
+        ends = group.ends is not None
+        members = {m: s for m, s in group.members.items() if m in by_name and (ends or m in known)}
         if not members:
             continue
         kept[name] = replace(group, members=members)
         found = (standing or {}).get(name)
         running.append(found or _remembered(name, kept[name], by_name, streams))
-        present |= members.keys()
+        present |= set() if ends else members.keys()
     alone = [q for q in queries if q.name not in present and q.name in known]
+    by_stream = {stream.name: stream for stream in streams}
+    sets = [[Shape(by_name[name], by_stream) for name in by_name if name in some] for some in together]
+    present |= {shape.query.name for shapes in sets for shape in shapes}
     new = [q for q in queries if q.name not in present and q.name not in known]
     formed: tuple[Query, ...] = tuple(new)
     if sharing != "off":
-        formed = group_queries(new, streams, is_open=sharing == "open", batch=batch)
+        fewest = FEWEST if sharing == "auto" else 2
+        formed = group_queries(new, streams, is_open=sharing == "open", fewest=fewest, batch=batch)
+    formed += tuple(group_of(shapes, batch) for shapes in sets)
     for q in formed:
         if q.split is not None:
             texts = {m.name: m.text for m in q.answered}
@@ -162,6 +203,8 @@ def _remembered(name: str, group: Group, present: Mapping[str, Query], streams: 
         _member(found, present[n], first.get(n), since, known, is_open=group.is_open)
         for n, since in group.members.items()
     ]
+    if group.ends is not None:
+        members = [with_rows_before(member, group.ends.until) for member in members]
     return replace(found, split=replace(found.split, members=tuple(members)))
 
 

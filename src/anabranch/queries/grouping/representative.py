@@ -30,10 +30,10 @@ from anabranch.plan.logical import (
 )
 from anabranch.plan.predicate import Between, Conjunction, Constraint, Predicate, conjoined
 from anabranch.queries.cover import cover_of, sql_of
+from anabranch.queries.grouping.signature import key_attributes, row_constraints
 from anabranch.queries.implication import implies
 from anabranch.queries.predicates import attribute_types
 from anabranch.queries.shape import Shape, reference_name, renamed
-from anabranch.queries.signature import key_attributes, row_constraints
 
 AGE = "age"
 """Stands for a reference in the names of ages: no alias of a group is called so."""
@@ -84,6 +84,14 @@ def joining_member(found: Query, shape: Shape, *, is_open: bool, since: int | No
     if any(len(has) > len(ref.fields) for has, ref in zip(builder.fields, found.refs, strict=True)):
         return None
     return member
+
+
+def with_rows_before(member: Member, batch: int) -> Member:
+    """A member that gets only results with a row from before a batch."""
+    before = Predicate((Conjunction((Between(SINCE, None, batch - 1),)),))
+    both = conjoined(before, member.predicate, most=len(member.predicate.any_of))
+    assert both is not None
+    return replace(member, predicate=both)
 
 
 def _is_within(shape: Shape, own: Shape, *, is_open: bool) -> bool:

@@ -1,0 +1,1 @@
+"""Whether groups of queries go on together."""
