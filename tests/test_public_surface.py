@@ -23,7 +23,7 @@ add awaitTermination drop events exception explain id isActive lastProgress migr
 recentProgress replace rescale runId set status stop streamingQuery
 """
 SESSION = "checkpoint drop explain load query settings spark start stream table"
-INSIDE = {"IngestError", "NotYetKnown", "Undecided"}
+INSIDE = {"ForeignResultsError", "IngestError", "NotYetKnown", "Undecided"}
 """Errors that are caught inside the package: users meet the classes above them."""
 LISTENER = "on_end on_event on_progress"
 COMMANDS = ("anabranch.cli", "anabranch.bench", "anabranch.reproduce")

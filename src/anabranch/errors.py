@@ -74,5 +74,9 @@ class SinkError(AnabranchError):
     """Results cannot be written where the user wants them."""
 
 
+class ForeignResultsError(SinkError):
+    """A sink has results that the checkpoint does not know of."""
+
+
 class RunError(AnabranchError):
     """A run stopped because of a failure outside the queries; the state is at the last commit."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -35,7 +36,8 @@ class Recorder:
 
 
 def started(root: Path, sink: Recorder) -> LocalRun:
-    return LocalRun(root, STREAMS, [joined("a", "b")], sinks={"q": sink}, settings=TWO_SITES)
+    settings = replace(TWO_SITES, sink_failures="stop")
+    return LocalRun(root, STREAMS, [joined("a", "b")], sinks={"q": sink}, settings=settings)
 
 
 def test_every_delivery_has_a_number_of_its_own_and_they_ascend(tmp_path: Path) -> None:

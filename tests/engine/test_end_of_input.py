@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.engine.local_driver import LocalRun
+from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.memory_sink import MemorySink
 from anabranch.engine.sinks.sink import ResultBatch
 from anabranch.language.flow import bind_query
@@ -38,7 +39,8 @@ def counts(run: LocalRun) -> dict[int, int]:
 
 
 def start(root: Path, sinks: Any = None, query: Query = QUERY) -> LocalRun:
-    return LocalRun(root, [STREAM], [query], sinks=sinks)
+    settings = Settings(sites=1, slots=1, sink_failures="stop")
+    return LocalRun(root, [STREAM], [query], sinks=sinks, settings=settings)
 
 
 def test_a_row_is_a_result_once_the_committed_watermark_has_passed_it(checkpoint: Path) -> None:

@@ -70,7 +70,7 @@ def run(tmp_path: Path, decider: BreakingDecider, sink: BreakingSink) -> Iterato
 
 
 def opened_again(root: Path, sink: MemorySink, decider: BreakingDecider | None = None) -> LocalRun:
-    settings = Settings(sites=2, slots=1, rebalance="off", migration="off")
+    settings = Settings(sites=2, slots=1, rebalance="off", migration="off", sink_failures="stop")
     return LocalRun(root, STREAMS, [QUERY], sinks={QUERY.name: sink}, settings=settings, decider=decider)
 
 

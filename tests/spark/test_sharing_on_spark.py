@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.engine.sinks.memory_sink import MemorySink
 from anabranch.engine.sinks.sink import ResultBatch
+from anabranch.errors import SinkError
 from anabranch.language.flow import bind_query
 from anabranch.queries.grouping import groups
 from anabranch.queries.grouping.benefit import Benefit
@@ -24,10 +25,13 @@ pytestmark = pytest.mark.spark
 
 
 class Broken(MemorySink):
-    """A sink that takes one batch."""
+    """A sink that takes one batch, and works again when it has failed a few times."""
+
+    fails = 2
 
     def publish(self, results: ResultBatch) -> None:
-        if results.batch:
+        if results.batch and self.fails:
+            self.fails -= 1
             raise OSError("the disk of the sink is full")
         super().publish(results)
 
@@ -64,8 +68,8 @@ def test_generated_queries_of_one_session_have_what_the_oracle_gives(spark: Spar
     assert sum(table.num_rows for table in found.values()) > len(found)
 
 
-def test_bad_queries_end_alone_on_spark(spark: SparkSession) -> None:
-    """One with a sink that fails, one with too many results; a third goes on."""
+def test_bad_queries_end_or_wait_alone_on_spark(spark: SparkSession) -> None:
+    """One has a sink that fails for a while, one too many results; a third does not hear of it."""
     rng = random.Random(6)
     narrow = "SELECT a.id AS x FROM a, b [NOW] WHERE a.k = b.k AND a.v > 1".replace("a,", "a [NOW],")
     wide = "SELECT a.id AS x FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k"
@@ -74,15 +78,36 @@ def test_bad_queries_end_alone_on_spark(spark: SparkSession) -> None:
     batches = tuple({name: rows_of(rng, name, i, 60) for name in STREAMS} for i in range(3))
     with scratch() as root:
         write_batches(root, (A, B), batches, first=0)
-        settings = {"sites": 2, "slots": 2, "quota_pairs": 500, "sink_failures": "end"}
-        run = run_to_the_end(spark, root, (A, B), texts, sinks, **settings)
-    failed = {event.data["query"]: event.message for event in run.events if event.kind == "query_failed"}
-    assert failed.keys() == {"broken", "wide"}
-    assert "the disk of the sink is full" in failed["broken"]
-    good = bind_query("good", narrow, STREAMS)
-    case = Case((A, B), (Phase((good,), None, batches),))  # type: ignore[arg-type]
-    check_results(case, {"good": sinks["good"].table()})
-    assert sinks["good"].table().num_rows
+        run = run_to_the_end(spark, root, (A, B), texts, sinks, sites=2, slots=2, quota_pairs=500)
+    failed = {event.data["query"] for event in run.events if event.kind == "query_failed"}
+    assert failed == {"wide"}
+    told = [str(event) for event in run.events if event.kind.startswith("sink")]
+    assert len(told) == 2, told
+    assert "'broken': its sink failed and waits alone: the disk of the sink is full" in told[0]
+    assert "works again" in told[1]
+    for name in ("broken", "good"):
+        query = bind_query(name, narrow, STREAMS)
+        case = Case((A, B), (Phase((query,), None, batches),))  # type: ignore[arg-type]
+        check_results(case, {name: sinks[name].table()})
+        assert sinks[name].table().num_rows
+
+
+def test_a_run_whose_sink_does_not_recover_fails_and_the_next_one_delivers(spark: SparkSession) -> None:
+    rng = random.Random(7)
+    text = "SELECT a.id AS x FROM a WHERE a.k > 0"
+    batches = tuple({name: rows_of(rng, name, i, 20) for name in STREAMS} for i in range(2))
+    broken, good = Broken(), MemorySink()
+    broken.fails = 1_000_000
+    sinks = {"broken": broken, "good": good}
+    with scratch() as root:
+        write_batches(root, (A, B), batches, first=0)
+        with pytest.raises(SinkError, match=r"'broken': .* not taken by its sink: the disk .* is full"):
+            run_to_the_end(spark, root, (A, B), dict.fromkeys(sinks, text), sinks, sites=1, slots=1)
+        broken.fails = 0
+        run_to_the_end(spark, root, (A, B), dict.fromkeys(sinks, text), sinks, sites=1, slots=1)
+    for name, sink in sinks.items():
+        case = Case((A, B), (Phase((bind_query(name, text, STREAMS),), None, batches),))  # type: ignore[arg-type]
+        check_results(case, {name: sink.table()})
 
 
 def test_members_get_what_the_oracle_gives_on_spark(spark: SparkSession) -> None:

@@ -44,6 +44,9 @@ class EventKind(StrEnum):
     REPLAYED = "replayed"
     FINISHING = "finishing"
     QUERY_FAILED = "query_failed"
+    SINK_FAILED = "sink_failed"
+    SINK_RECOVERED = "sink_recovered"
+    SINK_GIVEN_UP = "sink_given_up"
     QUERY_ADDED = "query_added"
     QUERY_DROPPED = "query_dropped"
     QUERY_REFUSED = "query_refused"
@@ -76,6 +79,9 @@ _COURSE = frozenset(
         EventKind.REPLAYED,
         EventKind.FINISHING,
         EventKind.QUERY_FAILED,
+        EventKind.SINK_FAILED,
+        EventKind.SINK_RECOVERED,
+        EventKind.SINK_GIVEN_UP,
         EventKind.QUERY_ADDED,
         EventKind.QUERY_DROPPED,
         EventKind.QUERY_REFUSED,

@@ -56,6 +56,10 @@ class QueryProgress:
     failure: str | None = None
     cpu_ms: float = 0.0
     """Its own, or its share of its group's."""
+    rows_undelivered: int = 0
+    """Results that its sink has not taken yet; those of all queries that share the sink."""
+    sink_failure: str | None = None
+    """Why it has not."""
 
     def to_json(self) -> dict[str, Any]:
         told: dict[str, Any] = {
@@ -64,7 +68,10 @@ class QueryProgress:
             "numRowsWaiting": self.rows_waiting,
             "cpuMs": self.cpu_ms,
         }
-        return told | ({"failure": self.failure} if self.failure else {})
+        told |= {"failure": self.failure} if self.failure else {}
+        if self.sink_failure is not None:
+            told |= {"numRowsUndelivered": self.rows_undelivered, "sinkFailure": self.sink_failure}
+        return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +282,7 @@ class Progress(Mapping[str, Any]):
         queries = self.queries
         if most is not None and len(queries) > most:
             busiest = nlargest(most, queries, key=lambda name: queries[name].output_rows)
-            failed = (name for name, query in queries.items() if query.failure)
+            failed = (name for name, query in queries.items() if query.failure or query.sink_failure)
             queries = {name: queries[name] for name in dict.fromkeys((*busiest, *failed))}
         return {
             "batchId": self.batch,

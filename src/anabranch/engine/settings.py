@@ -24,7 +24,7 @@ _CHOICES = {
     "end_of_input": ("true", "false"),
     "isolation": ("shared", "per_site"),
     "sharing": ("auto", "always", "open", "off"),
-    "sink_failures": ("stop", "end"),
+    "sink_failures": ("wait", "end", "stop"),
 }
 _MAY_BE_AUTO = ("one_slot_rows", "skew_buffer_rows", "work_memory_mb")
 _LITTLE_ROWS = 100_000
@@ -43,8 +43,9 @@ class Settings:
     """Rows of a batch up to which one slot takes them as they come, if that is little work; 0 is never.
     `auto`: 100,000 if the number of slots is not given, else never."""
     quota_pairs: int = 200_000_000
-    quota_cpu_ms: int = 0
     """Pairs that a query may match in one batch at one site before it is ended: bounds its time."""
+    quota_cpu_ms: int = 0
+    """CPU time that a query may take in one batch before it is ended; 0 is any time."""
     work_memory_mb: Literal["auto"] | int = "auto"
     """Rows that a query may make and keep in one batch at one site, in MiB; `auto`: by the memory of the
     machine and the slots on it; 0 is any number."""
@@ -80,8 +81,14 @@ class Settings:
     isolation: str = "shared"
     """Whether sites share their blocks; `per_site`: a partition that moves is copied, and that is charged."""
     sharing: str = "auto"
-    sink_failures: str = "stop"
     """Whether queries that one representative can answer run as one and are split after: `auto`, `off`."""
+    sink_failures: str = "wait"
+    """What a sink that fails leads to: `wait`, its results are kept and given to it later; `end`, its queries
+    end; `stop`, the session does."""
+    sink_backlog_mb: int = 1024
+    """Results that may wait for one sink, in MiB, before its queries end; 0 is any number."""
+    sink_backlog_steps: int = 10_000
+    """Steps whose results may wait for one sink; 0 is any number."""
     end_of_input: str = "false"
     """Whether a run that reads what is available and stops declares that nothing older will come."""
 

@@ -184,8 +184,8 @@ class RunDriver:
         self._query = launch()
         if step is not None:
             self._idle = IdleSteps(
-                self._step_is_due,
-                lambda: self._committed(self._stepped(step)),
+                lambda: self._step_is_due() or self.loop.delivery.is_due,
+                lambda: self._step_between(step),
                 alive=lambda: self.cause is None and (self._query_runs() or self._restart.is_set()),
                 failed=self._fail_between_batches,
                 turn=self._turn,
@@ -194,6 +194,13 @@ class RunDriver:
             target=self._watch, args=(finish,), name="anabranch-run", daemon=True
         )
         self._watcher.start()
+
+    def _step_between(self, step: Callable[[], BatchSummary]) -> None:
+        """Do what is due although no new rows come: a step, or a sink is tried again that has failed."""
+        if self._step_is_due():
+            self._committed(self._stepped(step))
+        else:
+            self.record.note(self.loop.try_sinks())
 
     def _stepped(self, step: Callable[[], BatchSummary]) -> BatchSummary:
         self.read_mail()
@@ -276,6 +283,8 @@ class RunDriver:
                 self._await(self.query)
             if finish is not None and not self.is_stopping and self.cause is None:
                 self._take_last_steps(finish())
+            if finish is not None and not self.is_stopping and self.cause is None:
+                self._give_all()
         except BaseException as error:
             self._fail(error)
         if self._idle is not None:
@@ -335,6 +344,11 @@ class RunDriver:
             self._committed(step)
             if self.is_stopping:
                 return
+
+    def _give_all(self) -> None:
+        """A run that has read everything is not complete before its sinks have all of it."""
+        self.record.note(self.loop.try_sinks(now=True))
+        self.loop.delivery.check_all_taken()
 
     def _committed(self, summary: BatchSummary) -> None:
         lags = self._watch_kafka.lag(summary.manifest.batch) if self._watch_kafka is not None else {}

@@ -14,7 +14,7 @@
     constants/…                   what the slots of all steps are told, for the workers of one session
     mailbox/…, answers/…          what other processes ask of the running session, and what became of it
     delivered/…                   names the last manifest whose results the sinks have taken
-    undelivered/…                 results that a sink has refused, which ended its queries
+    undelivered/…                 results that sinks have not taken yet, and notes of what they are
     events.jsonl                  what was decided, and why, for people and tools
     progress.jsonl                what every step did
     *.older.jsonl                 the same, from before; in an object store one log in pieces

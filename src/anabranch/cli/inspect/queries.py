@@ -18,6 +18,7 @@ from anabranch.cli.inspect.state import check_is_checkpoint
 from anabranch.cli.screen.figures import count, size
 from anabranch.cli.screen.telling import Debug, telling
 from anabranch.engine.json_log import PROGRESS_LOG, read_log
+from anabranch.engine.sinks.backlog import owed_results
 from anabranch.language.flow import bind_query
 from anabranch.state import Manifest, PosixStorage, Storage, newest
 
@@ -36,6 +37,8 @@ class QueryCost:
         of a group share its time by the rows they got.
     state_bytes
         Its share of the state: what several queries read is shared out evenly.
+    undelivered, sink_failure
+        Results that its sink has not taken, with those of others that share it, and why.
     """
 
     query: str
@@ -46,6 +49,8 @@ class QueryCost:
     state_bytes: int
     text: str
     failure: str | None = None
+    undelivered: int = 0
+    sink_failure: str | None = None
 
 
 def queries(
@@ -70,8 +75,15 @@ def queries(
     table.add_column("text", overflow="ellipsis", no_wrap=True)
     for c in costs:
         figures = (f"{c.since}", count(c.results), f"{c.cpu_ms:,.0f} ms", size(c.state_bytes))
-        table.add_row(Text(c.query), c.status, *figures, Text(" ".join(c.text.split())))
-    Console().print(table)
+        status = (
+            c.status if c.sink_failure is None else f"{c.status}, sink waits: {count(c.undelivered)} results"
+        )
+        table.add_row(Text(c.query), status, *figures, Text(" ".join(c.text.split())))
+    console = Console()
+    console.print(table)
+    for c in costs:
+        if why := c.failure or c.sink_failure:
+            console.print(Text(why if c.failure else f"query {c.query!r}: its sink fails: {why}"))
 
 
 def query_costs(storage: Storage, manifest: Manifest) -> list[QueryCost]:
@@ -82,7 +94,10 @@ def query_costs(storage: Storage, manifest: Manifest) -> list[QueryCost]:
             given[name] += told["numOutputRows"]
             cpu[name] += told.get("cpuMs", 0.0)
     kept, groups = _state_bytes(manifest), manifest.catalog.get("groups", {})
-    texts = {name: known["text"] for name, known in manifest.catalog["queries"].items()}
+    known = manifest.catalog["queries"]
+    waiting: dict[str, tuple[int, str]] = {}
+    for owed in owed_results(storage):
+        waiting[owed.owner] = (waiting.get(owed.owner, (0, ""))[0] + owed.rows, owed.why)
     return [
         QueryCost(
             q.name,
@@ -91,8 +106,9 @@ def query_costs(storage: Storage, manifest: Manifest) -> list[QueryCost]:
             given[q.name],
             round(cpu[q.name], 1),
             round(kept[q.name]),
-            texts[q.name],
+            known[q.name]["text"],
             q.failure,
+            *waiting.get(known[q.name].get("place", q.name), (0, None)),
         )
         for q in manifest.queries
         if q.name not in groups

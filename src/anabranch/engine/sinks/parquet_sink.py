@@ -20,7 +20,7 @@ from anabranch.engine.sinks.result_names import ResultName, Step, results_in
 from anabranch.engine.sinks.result_partitions import check_columns, split
 from anabranch.engine.sinks.sink import ResultBatch
 from anabranch.engine.sinks.staged_file import StagedFile
-from anabranch.errors import ConfigError, SinkError
+from anabranch.errors import ConfigError, ForeignResultsError, SinkError
 from anabranch.plan.logical import Connector
 from anabranch.state.paths import file_stem
 from anabranch.state.storage.local_files import make_folder, sync_folder, write_whole
@@ -155,8 +155,8 @@ class ParquetSink:
                 write_whole(io.BytesIO(content.getvalue()), target)
             yield folder
 
-    def _foreign(self, file: Path) -> SinkError:
-        return SinkError(
+    def _foreign(self, file: Path) -> ForeignResultsError:
+        return ForeignResultsError(
             f"{file} holds results that this checkpoint does not know: it was written from another one, or "
             "the checkpoint was restored from an older copy. Give the query a directory of its own, or "
             "remove this file and the later ones; their rows will be computed again"

@@ -1,8 +1,8 @@
 """Sinks: where the results of a committed batch go.
 
-A sink is called after a step has committed, with files that stay until it returns. After a
-crash it may be called again for the last one; the parquet sink recognises what it has, functions are told a
-number that no other step has.
+A sink is called after a step has committed, with files that stay until it returns. After a crash, or when it
+has raised, it may be called again for the same step; the parquet sink recognises what it has, functions are
+told a number that no other step has. Steps come in order, also to a sink that has failed.
 """
 
 from __future__ import annotations
@@ -58,4 +58,4 @@ class Sink(Protocol):
         """Called once before the first batch of a session."""
 
     def publish(self, results: ResultBatch) -> None:
-        """Take the results of a committed step; after a crash it may be called again for the last one."""
+        """Take the results of a committed step; after a crash, or if it raises, it is called again for it."""

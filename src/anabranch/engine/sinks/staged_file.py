@@ -17,6 +17,8 @@ class StagedFile:
 
     storage: Storage
     file: ResultFile
+    folder: str = STAGED
+    """Where it lies in the checkpoint."""
 
     def __fspath__(self) -> str:
         """Return where this machine can read it."""
@@ -29,4 +31,4 @@ class StagedFile:
 
     @property
     def _name(self) -> str:
-        return f"{STAGED}/{self.file.name}"
+        return f"{self.folder}/{self.file.name}"

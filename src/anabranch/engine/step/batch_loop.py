@@ -15,6 +15,7 @@ from typing import Any
 from anabranch.adapt.boundary.boundary_state import BoundaryState
 from anabranch.adapt.boundary.decider import AdaptiveDecider, Decider
 from anabranch.adapt.boundary.decisions import Decisions
+from anabranch.adapt.events import Event
 from anabranch.adapt.tracks.tracks import Tracks
 from anabranch.engine.boundary.observation import IsOver
 from anabranch.engine.boundary.requests import Asked, Migrations, Requests
@@ -35,16 +36,11 @@ from anabranch.engine.step.step_end import StepEnd, StepRun
 from anabranch.engine.step.task_plan import plan_task
 from anabranch.engine.step.times.finality import pending_rows, results_due, with_input_ended
 from anabranch.engine.step.times.phase_times import PhaseTimes
+from anabranch.engine.step.told_constants import ToldConstants
 from anabranch.engine.task.arrival.wire import Wire
 from anabranch.engine.task.results.staging import output_schema
 from anabranch.engine.task.sites.site_work import is_over
 from anabranch.engine.task.slot_task import SlotTask
-from anabranch.engine.task.worker.constants import (
-    ConstantsFile,
-    forget_constants,
-    keep_constants,
-    keep_roster_change,
-)
 from anabranch.errors import AnabranchError, StateError
 from anabranch.exchange.partition_map import PartitionMap
 from anabranch.plan.inputs import Layout
@@ -105,7 +101,7 @@ class BatchLoop:
     ) -> None:
         self._storage = storage
         self._fence = fence
-        self._delivery = Delivery(storage, sinks)
+        self.delivery = Delivery(storage, sinks, settings, clock=clock)
         self._execute = execute
         self._cores = cores
         self._clock = clock
@@ -113,10 +109,7 @@ class BatchLoop:
         self.manifest = recover(storage)
         self._parent = digest(self.manifest) if self.manifest else NO_PARENT
         self._prepared = Prepared.of(catalog, is_over)
-        self._constants: ConstantsFile | None = None
-        """Where workers find the constants; None before the first task."""
-        self._roster: tuple[ConstantsFile, ...] = ()
-        """Where they find who has come and gone since."""
+        self._constants = ToldConstants(storage)
         self._requests = Requests(settings)
         self._end = StepEnd(
             decider or AdaptiveDecider(),
@@ -127,7 +120,8 @@ class BatchLoop:
             started_s=self._began_s,
         )
         self._state, self._decisions = self._start()
-        self._delivery.open(catalog.answered)
+        known = self.manifest.catalog.get("queries", {}) if self.manifest else {}
+        self.delivery.open(catalog.answered, known)
         self._little = False
         """Whether the last batch was little work."""
         self._in_doubt = False
@@ -139,14 +133,14 @@ class BatchLoop:
         noted = delivered(storage)
         if self.manifest is not None and (not noted or self.manifest.parent in noted):
             # Spark repeats a batch that it does not know to be done: too late if a step without rows is next.
-            self._delivery.deliver_again(self.manifest, digest=self._parent)
+            self.delivery.deliver_again(self.manifest, digest=self._parent)
 
     def process(self, batch: int, *, offsets: str, source_id: str) -> BatchSummary:
         """Run batch `batch`, or finish publishing it when it has committed already."""
         check_entry(self.manifest, batch, offsets=offsets, source_id=source_id)
         if self.manifest is not None and self.manifest.batch == batch:
-            self._delivery.deliver_again(self.manifest, digest=self._parent)
-            return BatchSummary(self.manifest, (), {}, replayed=True)
+            self.delivery.deliver_again(self.manifest, digest=self._parent)
+            return BatchSummary(self.manifest, (), {}, replayed=True, events=self.delivery.news())
         return self._run(batch, 0, offsets=offsets, source_id=source_id, streams=self._streams)
 
     @property
@@ -276,14 +270,15 @@ class BatchLoop:
         self._deliver(outcome.manifest)
         if outcome.manifest.number % COLLECT_EVERY == 0:
             collect_garbage(self._storage, keep=self._requests.settings.keep_manifests)
-            forget_constants(self._storage, (task.constants, *task.roster))
+            self._constants.forget_others((task.constants, *task.roster))
         phases.mark("publish")
         self._in_doubt = False
         return BatchSummary(
             outcome.manifest,
             reports,
             phases.seconds,
-            events=outcome.events,
+            events=(*outcome.events, *self.delivery.news()),
+            undelivered=self.delivery.undelivered(),
             critical_path_s=critical_path_s(told),
             eddies=outcome.decisions.eddies,
             spread=outcome.decisions.spread,
@@ -292,22 +287,30 @@ class BatchLoop:
         )
 
     def _deliver(self, manifest: Manifest) -> None:
-        """Give the sinks what was committed; queries whose sink fails may end alone."""
-        self._delivery.goes_on = self._requests.settings.sink_failures == "end"
-        self._delivery.deliver(manifest, digest=self._parent)
+        """Give the sinks what was committed; those that fail wait, or end their queries alone."""
+        self.delivery.deliver(manifest, digest=self._parent)
+        self._end_queries()
+
+    def try_sinks(self, *, now: bool = False) -> tuple[Event, ...]:
+        """Give sinks what they have not taken, without a step; `now`, whether their pause is over or not."""
+        self.delivery.try_again(now=now)
+        self._end_queries()
+        return self.delivery.news()
+
+    def _end_queries(self) -> None:
         known = self.failures
-        if ended := {name: why for name, why in self._delivery.queries_ended().items() if name not in known}:
+        if ended := {name: why for name, why in self.delivery.queries_ended().items() if name not in known}:
             self._prepared = self._prepared.with_catalog(self.catalog.with_failures(ended))
 
     def _adopt(self, outcome: StepOutcome, began_s: float) -> None:
         """Go on from a step that is published."""
         self.manifest, self._began_s = outcome.manifest, began_s
         if outcome.prepared.compiled is not self._prepared.compiled:
-            self._constants, self._roster = None, ()
+            self._constants.begin_anew()
         after = outcome.prepared.catalog
         if after.queries is not self.catalog.queries:
             new = {a.change.name: a.sink for a in outcome.changes if a.sink is not None}
-            self._delivery.change(after.answered, new)
+            self.delivery.change(after.answered, new)
         self._prepared = outcome.prepared
         self._state, self._decisions = outcome.state, outcome.decisions
         self._requests.carried_out(
@@ -327,6 +330,7 @@ class BatchLoop:
     def change(self, **settings: Any) -> None:
         """Change settings from the next boundary on: `sites`, `memory_budget_mb` and the like."""
         self._requests.change(settings, cores=self._cores)
+        self.delivery.obey(self._requests.settings)
 
     def ask(self, change: Change, sink: Sink | None = None, *, letter: str | None = None) -> None:
         """Let a query come, go or change at the next boundary.
@@ -340,16 +344,16 @@ class BatchLoop:
         """
         if not isinstance(change, Drop):
             change = replace(change, query=self._placed(change.query, sink))
-            if sink is not None and change.query.place not in self._delivery.sinks:
+            if sink is not None and change.query.place not in self.delivery.sinks:
                 sink.open(change.query.owner, output_schema(change.query))
         self._requests.ask(Asked(change, sink, letter), self.catalog)
         if sink is not None and not isinstance(change, Drop):
-            self._delivery.expect(change.query, sink)
+            self.delivery.expect(change.query, sink)
 
     def _placed(self, query: Query, sink: Sink | None) -> Query:
         """A query that comes, or changes, with the place that it shares with others."""
         if sink is not None:
-            return self._delivery.placed(query, sink)
+            return self.delivery.placed(query, sink)
         known = self._requests.coming(query.name) or self.catalog.answered_by(query.name)
         return replace(query, place=None if known is None else known.place)
 
@@ -380,17 +384,14 @@ class BatchLoop:
     ) -> SlotTask:
         known = {s.name: s.watermark for s in (self._streams if streams is None else streams)}
         stamp = Stamp(self._fence.epoch, batch, step)
-        if self._constants is None:
-            self._constants = keep_constants(self._storage, self._prepared.compiled, stamp)
-        for change in self._prepared.roster[len(self._roster) :]:
-            self._roster = (*self._roster, keep_roster_change(self._storage, change, stamp))
+        constants, roster = self._constants.of(self._prepared, stamp)
         return plan_task(
             batch,
             storage=self._storage,
             stamp=stamp,
             standing=self._standing,
-            constants=self._constants,
-            roster=self._roster,
+            constants=constants,
+            roster=roster,
             settings=self._requests.settings,
             watermarks={s.name: known.get(s.name) for s in self.catalog.streams},
             little=self._little,

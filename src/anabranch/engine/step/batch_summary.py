@@ -31,5 +31,7 @@ class BatchSummary:
     """Joins whose rows were spread: routers, copies, what was predicted."""
     orderings: tuple[Mapping[str, Any], ...] = ()
     """Of joins that can run on one site and at stations: how they run, and what each way would take."""
+    undelivered: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    """By query whose sink waits: results that wait for it, and why."""
     homes: Homes = field(default_factory=Homes)
     """Queries that run at one site alone from the next step on."""

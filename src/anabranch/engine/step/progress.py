@@ -96,11 +96,16 @@ def _queries(summary: BatchSummary) -> dict[str, QueryProgress]:
     told: Iterable[QueryState] = known
     if len(known) > ALL_QUERIES:
         by_name, notable = _by_name(known)
-        told = (by_name[name] for name in {**emitted, **notable} if name in by_name)
-    cpu = cpu_by_query(summary.reports)
+        told = (by_name[name] for name in {**emitted, **notable, **summary.undelivered} if name in by_name)
+    cpu, undelivered = cpu_by_query(summary.reports), summary.undelivered
     return {
         q.name: QueryProgress(
-            str(q.status), emitted[q.name], q.waiting, q.failure or None, round(cpu[q.name] * 1000, 3)
+            str(q.status),
+            emitted[q.name],
+            q.waiting,
+            q.failure or None,
+            round(cpu[q.name] * 1000, 3),
+            *undelivered.get(q.name, (0, None)),
         )
         for q in told
     }

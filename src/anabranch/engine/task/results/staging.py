@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -137,7 +137,7 @@ def keep_dead_letters(storage: Storage, manifest: Manifest) -> None:
             storage.link(staged, target)
 
 
-def verify_staged(storage: Storage, manifest: Manifest) -> None:
+def verify_files(storage: Storage, folder: str, files: Iterable[ResultFile]) -> None:
     """Check byte for byte what a committed step is about to publish.
 
     Raises
@@ -145,8 +145,8 @@ def verify_staged(storage: Storage, manifest: Manifest) -> None:
     CorruptionError
         A file is missing or is not what was written.
     """
-    for file in (*manifest.results, *manifest.dead_letters):
-        name = f"{STAGED}/{file.name}"
+    for file in files:
+        name = f"{folder}/{file.name}"
         try:
             path = storage.fetch(name, size=file.bytes, checksum=file.checksum)
             size, checksum = path.stat().st_size, checksum_of(path)
