@@ -14,6 +14,7 @@ import pytest
 import anabranch as ab
 from anabranch.adapt.events import EventKind
 from anabranch.engine.local_driver import LocalRun
+from anabranch.engine.settings import Settings
 from anabranch.spark.run_driver import RunDriver
 from anabranch.state.fence import acquire
 from anabranch.state.storage import PosixStorage
@@ -53,7 +54,8 @@ def interrupted() -> None:
 
 
 def local_run(root: Path, **sinks: Any) -> LocalRun:
-    return LocalRun(root, [A], bind((A,), q="SELECT id FROM a"), sinks=sinks or None)
+    settings = Settings(sites=1, slots=1, sink_failures="stop")
+    return LocalRun(root, [A], bind((A,), q="SELECT id FROM a"), sinks=sinks or None, settings=settings)
 
 
 def process(driver: RunDriver, batch: int) -> None:

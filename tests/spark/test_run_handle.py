@@ -126,7 +126,7 @@ def test_a_failure_ends_the_run_and_is_told_to_listeners(session: ab.Session) ->
     add_file(session, 0)
     heard = Heard()
     run = session.start(availableNow=True, listeners=[heard])
-    with pytest.raises(ab.AnabranchError, match="disk is full"):
+    with pytest.raises(ab.AnabranchError, match=r"not taken by its sink: .*No space left"):
         run.awaitTermination()
     assert heard.told[-1] == ("ended", run.exception())
     assert run.status["message"] == "failed"

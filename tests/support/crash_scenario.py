@@ -284,10 +284,12 @@ class CrashRun(LocalRun):
         )
 
     def finish(self) -> None:
-        """Take the closing step, and then declare the end of input."""
+        """Take the closing step, declare the end of input, and give sinks that have failed what waits."""
         self._ended = True
         self.drain()
         self.end_of_input()
+        self.loop.try_sinks(now=True)
+        self.loop.delivery.check_all_taken()
 
     def _execute(self, task: SlotTask) -> list[SlotReport]:
         rows = _rows_by_slot(task, self, {} if self._ended else batch(task.batch))
