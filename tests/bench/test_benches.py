@@ -17,10 +17,9 @@ from anabranch.bench.memory import run_memory
 from anabranch.bench.parse import ParseBench, run_parse_bench
 from anabranch.bench.report import (
     empty_table,
+    engines_json,
+    engines_notes,
     engines_table,
-    join_json,
-    join_notes,
-    join_table,
     memory_table,
     plain_json,
 )
@@ -44,9 +43,9 @@ def test_all_engines_give_the_same_join(spark: SparkSession, tmp_path: Path, str
     assert [r.difference for r in ran] == [None] * len(ran)
     assert {r.outcome.engine.split()[0].strip(",") for r in ran} >= {"Anabranch", "Spark", "DuckDB"}
     assert len({r.outcome.result_rows for r in ran if isinstance(r.outcome, EngineRun)}) == 1
-    assert join_table(bench, results).row_count == len(ran)
-    assert any("skipped" in note for note in join_notes(bench, results))
-    assert json.dumps(join_json(bench, results))
+    assert engines_table(bench.title, results).row_count == len(ran)
+    assert any("skipped" in note for note in engines_notes(bench, results))
+    assert json.dumps(engines_json(bench, results))
 
 
 @pytest.mark.spark
@@ -55,7 +54,7 @@ def test_a_select_at_ingest_gives_what_spark_gives(spark: SparkSession, tmp_path
     results = list(run_parse_bench(spark, bench, tmp_path))
     assert [r.difference for r in results] == [None, None]
     assert [r.outcome.result_rows for r in results if isinstance(r.outcome, EngineRun)] == [10, 10]
-    assert json.dumps(join_json(bench, results))
+    assert json.dumps(engines_json(bench, results))
 
 
 @pytest.mark.spark
@@ -66,7 +65,7 @@ def test_both_engines_give_the_same_windows(spark: SparkSession, tmp_path: Path)
     assert [r.outcome.engine.split()[0] for r in results] == ["Anabranch", "Spark"]
     assert all(r.outcome.result_rows >= 20 for r in results if isinstance(r.outcome, EngineRun))
     assert engines_table(bench.title, results).row_count == 2
-    assert json.dumps(join_json(bench, results))
+    assert json.dumps(engines_json(bench, results))
 
 
 @pytest.mark.spark
@@ -111,10 +110,10 @@ def test_a_skipped_peer_is_a_note_not_a_row() -> None:
         JoinResult(Skipped("Flink", "it is not installed")),
         JoinResult(EngineRun("Spark", 2.0, 100, 5), "5 rows, expected 6"),
     ]
-    table = join_table(JoinBench(), results)
+    table = engines_table(JoinBench().title, results)
     assert table.row_count == 2
     assert list(table.columns[-1].cells) == ["equal", "DIFFERENT"]
-    assert join_notes(JoinBench(), results)[1:] == [
+    assert engines_notes(JoinBench(), results)[1:] == [
         "Flink: skipped, it is not installed",
         "5 rows, expected 6",
     ]

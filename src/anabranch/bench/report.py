@@ -35,15 +35,6 @@ if TYPE_CHECKING:
 MIB = 1024 * 1024
 
 
-def join_table(bench: JoinBench, results: Sequence[JoinResult]) -> Table:
-    """Throughput of every engine, and Anabranch's as a multiple of it."""
-    title = (
-        f"{bench.streams} streams, {bench.rows:,} rows per stream and batch, {bench.batches} batches, "
-        f"window {bench.window_batches} batches, {bench.keys} keys"
-    )
-    return engines_table(title, results)
-
-
 def engines_table(title: str, results: Sequence[JoinResult]) -> Table:
     """Engines side by side, Anabranch first."""
     runs = [r for r in results if isinstance(r.outcome, EngineRun)]
@@ -79,7 +70,7 @@ def engines_table(title: str, results: Sequence[JoinResult]) -> Table:
     return table
 
 
-def join_notes(bench: JoinBench | WindowBench | ParseBench, results: Sequence[JoinResult]) -> list[str]:
+def engines_notes(bench: JoinBench | WindowBench | ParseBench, results: Sequence[JoinResult]) -> list[str]:
     """What does not fit in the table: how it was measured, skipped peers, differences."""
     jvm = f"warm: engines on it ran for {bench.warm_s:g} s before" if bench.warm_s else "cold"
     notes = [
@@ -335,7 +326,9 @@ def machine() -> dict[str, Any]:
     }
 
 
-def join_json(bench: JoinBench | WindowBench | ParseBench, results: Sequence[JoinResult]) -> dict[str, Any]:
+def engines_json(
+    bench: JoinBench | WindowBench | ParseBench, results: Sequence[JoinResult]
+) -> dict[str, Any]:
     return {
         "bench": {JoinBench: "join", WindowBench: "window", ParseBench: "parse"}[type(bench)],
         "machine": machine(),

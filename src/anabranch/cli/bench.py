@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +19,10 @@ from anabranch.errors import AnabranchError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from anabranch.bench.joins.join import JoinBench, JoinResult
+    from anabranch.bench.parse import ParseBench
+    from anabranch.bench.window import WindowBench
 
 bench = typer.Typer(help="Measure, with the peers in the same run.", no_args_is_help=True)
 
@@ -67,7 +71,7 @@ def join(
     with telling(debug=debug), _bench(scratch, conf, debug=debug) as (spark, folder, console):
         from anabranch.bench.joins.join import PEERS, JoinBench, run_join_bench
         from anabranch.bench.joins.window_scale import run_window_scale
-        from anabranch.bench.report import join_json, join_notes, join_table, plain_json, window_scale_table
+        from anabranch.bench.report import plain_json, window_scale_table
 
         if window_scale is not None:
             scaled = run_window_scale(
@@ -88,16 +92,7 @@ def join(
             peers=chosen,
             warm_s=warm,
         )
-        results = []
-        for result in run_join_bench(spark, plan, folder):
-            results.append(result)
-            console.print(f"  {result.outcome.engine}: done", style="dim", highlight=False)
-        console.print(join_table(plan, results))
-        for note in join_notes(plan, results):
-            console.print(note, highlight=False)
-        _write(json_file, join_json(plan, results))
-        if any(r.difference is not None for r in results):
-            raise ResultsDiffer("the engines gave different results, so the figures mean nothing")
+        _compare(console, plan, run_join_bench(spark, plan, folder), json_file)
 
 
 @bench.command()
@@ -116,20 +111,10 @@ def window(
 ) -> None:
     """Aggregate tumbling windows, beside Spark's own groupBy(window) with RocksDB state."""
     with telling(debug=debug), _bench(scratch, conf, debug=debug) as (spark, folder, console):
-        from anabranch.bench.report import engines_table, join_json, join_notes
         from anabranch.bench.window import WindowBench, run_window_bench
 
         plan = WindowBench(rows=rows, keys=keys, batches=batches, window_batches=window_batches, warm_s=warm)
-        results = []
-        for result in run_window_bench(spark, plan, folder):
-            results.append(result)
-            console.print(f"  {result.outcome.engine}: done", style="dim", highlight=False)
-        console.print(engines_table(plan.title, results))
-        for note in join_notes(plan, results):
-            console.print(note, highlight=False)
-        _write(json_file, join_json(plan, results))
-        if any(r.difference is not None for r in results):
-            raise ResultsDiffer("the engines gave different results, so the figures mean nothing")
+        _compare(console, plan, run_window_bench(spark, plan, folder), json_file)
 
 
 @bench.command()
@@ -147,14 +132,9 @@ def parse(
     """Parse JSON in a SELECT at ingest, beside the same SELECT in a plain stream of Spark."""
     with telling(debug=debug), _bench(scratch, conf, debug=debug) as (spark, folder, console):
         from anabranch.bench.parse import ParseBench, run_parse_bench
-        from anabranch.bench.report import engines_table, join_json
 
         plan = ParseBench(rows=rows, batches=batches, warm_s=warm)
-        results = list(run_parse_bench(spark, plan, folder))
-        console.print(engines_table(plan.title, results))
-        _write(json_file, join_json(plan, results))
-        if any(r.difference is not None for r in results):
-            raise ResultsDiffer("the engines gave different results, so the figures mean nothing")
+        _compare(console, plan, run_parse_bench(spark, plan, folder), json_file)
 
 
 @bench.command()
@@ -318,6 +298,27 @@ def _bench(
         return
     with tempfile.TemporaryDirectory(prefix="anabranch-bench-", ignore_cleanup_errors=True) as folder:
         yield spark, Path(folder), console
+
+
+def _compare(
+    console: Console,
+    plan: JoinBench | WindowBench | ParseBench,
+    measured: Iterable[JoinResult],
+    json_file: Path | None,
+) -> None:
+    """Engines side by side, as they come; raises if their results differ."""
+    from anabranch.bench.report import engines_json, engines_notes, engines_table
+
+    results = []
+    for result in measured:
+        results.append(result)
+        console.print(f"  {result.outcome.engine}: done", style="dim", highlight=False)
+    console.print(engines_table(plan.title, results))
+    for note in engines_notes(plan, results):
+        console.print(note, highlight=False)
+    _write(json_file, engines_json(plan, results))
+    if any(r.difference is not None for r in results):
+        raise ResultsDiffer("the engines gave different results, so the figures mean nothing")
 
 
 def _write(path: Path | None, measured: Mapping[str, Any]) -> None:

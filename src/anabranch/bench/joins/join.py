@@ -50,6 +50,13 @@ class JoinBench:
     one get the same.
     """
 
+    @property
+    def title(self) -> str:
+        return (
+            f"{self.streams} streams, {self.rows:,} rows per stream and batch, {self.batches} batches, "
+            f"window {self.window_batches} batches, {self.keys} keys"
+        )
+
     def workload(self, root: Path) -> Workload:
         """Write the files."""
         make = uniform_streams if self.streams == 2 else three_streams
