@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.short_lived_jvm import DRIVERS, QUICK_COMPILER
 from tests.support.storages import CHOSEN, forget_stores, local_runs_over
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ settings.register_profile(
     "long", max_examples=5_000, deadline=None, print_blob=True, suppress_health_check=_SLOW_DATA
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+os.environ.setdefault(DRIVERS, QUICK_COMPILER)  # of this process, and of those that tests start
 
 
 @pytest.fixture(scope="session", autouse=True)

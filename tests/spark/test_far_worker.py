@@ -13,6 +13,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tests.support.short_lived_jvm import DAEMONS, DRIVERS, QUICK_COMPILER
 from tests.support.spark_cluster import wait_until, with_tests
 from tests.support.two_networks import Network, no_networks, two_networks
 
@@ -135,6 +136,8 @@ def _environment(network: Network, root: Path) -> dict[str, str]:
         "SPARK_LOCAL_DIRS": str(root / "local"),
         "SPARK_WORKER_DIR": str(root / "work"),
         "SPARK_DAEMON_MEMORY": "256m",
+        DAEMONS: QUICK_COMPILER,
+        DRIVERS: QUICK_COMPILER,
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": with_tests(os.environ.get("PYTHONPATH")),

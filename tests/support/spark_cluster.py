@@ -24,6 +24,8 @@ from typing import TypeVar
 
 import pyspark
 
+from tests.support.short_lived_jvm import DAEMONS, DRIVERS, EXECUTORS, QUICK_COMPILER
+
 T = TypeVar("T")
 
 _LOOPBACK = "127.0.0.1"
@@ -143,6 +145,8 @@ class SparkCluster:
             "SPARK_LOCAL_IP": _LOOPBACK,  # binds the pages of master and workers, too
             "SPARK_LOCAL_DIRS": str(self.root / "local"),
             "SPARK_DAEMON_MEMORY": "256m",
+            DAEMONS: QUICK_COMPILER,
+            DRIVERS: QUICK_COMPILER,
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -155,6 +159,7 @@ class SparkCluster:
             "spark.driver.bindAddress": _LOOPBACK,
             "spark.driver.memory": "1g",
             "spark.executor.memory": self.executor_memory,
+            EXECUTORS: QUICK_COMPILER,
             "spark.executor.cores": str(self.cores),
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
