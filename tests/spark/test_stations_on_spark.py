@@ -48,6 +48,7 @@ QUERIES = {
         "SELECT a.id AS a, d.id AS d FROM a [RANGE 2 SECONDS], b [RANGE 4 SECONDS], c [RANGE 3 SECONDS], "
         "d [RANGE 2 SECONDS] WHERE a.u = b.u AND b.v = c.v AND c.w = d.w"
     ),
+    "one_key": f"SELECT a.id AS a, b.id AS b, c.id AS c {FROM} WHERE a.u = b.u AND b.u = c.u",
     "shared": "SELECT a.id AS a, b.id AS b FROM a [RANGE 2 SECONDS], b [RANGE 2 SECONDS] WHERE a.u = b.u",
 }
 SECOND = "FROM a [RANGE 1 SECONDS], b [RANGE 1 SECONDS], c [RANGE 1 SECONDS] WHERE a.u = b.u AND b.v = c.v"
@@ -77,14 +78,16 @@ def test_joins_change_between_trees_and_stations_while_spark_runs(
 ) -> None:
     """Spark's query goes on: what it sends is read for another layout."""
     batches = random_batches(random.Random(12), 3, most=40)
-    texts = {name: QUERIES[name] for name in ("chain", "counts", "shared")}
+    texts = {name: QUERIES[name] for name in ("chain", "counts", "one_key", "shared")}
     sinks = {name: MemorySink() for name in texts}
     write_batches(tmp_path, STREAMS, batches)
     run = run_to_the_end(
         spark, tmp_path, STREAMS, texts, sinks, decider=Fickle(), sites=4, slots=2, end_of_input="true"
     )
     kinds = [event.kind for event in run.events]
-    assert kinds.count("order_changed") >= 4
+    changed = {e.data["query"] for e in run.events if e.kind == "order_changed" and "stations" in e.data}
+    assert changed == {"chain", "counts", "one_key"}
+    assert kinds.count("order_changed") >= 6
     assert "ingest_restarted" not in kinds
     check_all(texts, batches, sinks)
 

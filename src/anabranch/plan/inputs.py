@@ -291,6 +291,8 @@ def _station_inputs(query: Query, ref: Ref, tree: JoinTree, since: int, laid: in
     key_of, edges = _keys_of(query, ref), tree.edges_of(ref.alias)
     routes = [key_of[edge.key_class] for edge in edges]
     keys = tuple(dict.fromkeys(key_of.values()))
+    # A key that all stations share is the address at each of them: rows travel as they do for a join tree.
+    alone = {edge.key_class for edge in tree.edges} == {edges[0].key_class}
     wide = tuple(f for f in keys if is_wide(f.type))
     described = (ref.filter, [field_column(f) for f in (*routes, *keys)], since, "stations")
     content = [(described, i) for i in range(len(routes))]
@@ -303,7 +305,7 @@ def _station_inputs(query: Query, ref: Ref, tree: JoinTree, since: int, laid: in
             stream=ref.stream,
             filter=ref.filter,
             route=Route((key,), required=keys),
-            keys=keys,
+            keys=tuple(f for f in keys if not (alone and f == key)),
             fields=tuple(dict.fromkeys(ref.fields + wide)),
             alternatives=tuple(states),
         )

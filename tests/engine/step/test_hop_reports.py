@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from anabranch.adapt.measures.site_report import StationReport
 from anabranch.engine.reports import SiteReport, SlotReport
 from anabranch.engine.step.hop_reports import critical_path_s, merged_hops
 
@@ -31,6 +32,21 @@ def test_what_a_site_did_in_all_hops_is_added_up() -> None:
     (found,) = merged.sites
     assert (found.busy_s, found.rows, found.pairs) == (1.5, 7, 4)
     assert found.partitions == ((7, 7, 4), (9, 0, 1))
+
+
+def test_adding_up_leaves_the_hops_as_they_were() -> None:
+    """Or the critical path would count later hops twice."""
+    seen = {"s": StationReport.of_totals(arrived=5, found=2)}
+    reports = [
+        SlotReport(0, 0, sites=[site(0, 2.0, stations=dict(seen), at_stations_s={"q": 1.0})]),
+        SlotReport(0, 1, sites=[site(0, 0.5, stations=dict(seen), at_stations_s={"q": 0.25})]),
+    ]
+    for _ in range(2):
+        (merged,) = merged_hops(reports)
+        (found,) = merged.sites
+        assert int(found.stations["s"].arrived.sum()) == 10
+        assert found.at_stations_s == {"q": 1.25}
+        assert critical_path_s(reports) == pytest.approx(2.5)
 
 
 def test_slots_stay_apart_and_phases_are_added_up() -> None:

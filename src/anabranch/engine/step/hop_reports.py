@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
 
 from anabranch.adapt.measures.site_report import DiffusionReport, StationReport
 from anabranch.engine.reports import SiteReport, SlotReport
@@ -57,32 +59,41 @@ def _merged(hops: Sequence[SlotReport]) -> SlotReport:
 
 
 def _merged_site(reports: Sequence[SiteReport]) -> SiteReport:
-    """A site's report of the first hop, with what it did in later ones."""
-    site = reports[0]
-    for later in reports[1:]:
-        site.busy_s += later.busy_s
-        site.rows += later.rows
-        site.pairs += later.pairs
-        site.results += later.results
-        for state, report in later.stations.items():
-            site.stations.setdefault(state, StationReport()).add(report)
-        for query, told in later.diffusion.items():
-            site.diffusion.setdefault(query, DiffusionReport()).add(told)
-        for query, seconds in later.diffused_s.items():
-            site.diffused_s[query] = site.diffused_s.get(query, 0.0) + seconds
-        for query, seconds in later.at_stations_s.items():
-            site.at_stations_s[query] = site.at_stations_s.get(query, 0.0) + seconds
-        for query, rows in later.waiting.items():
-            site.waiting[query] = site.waiting.get(query, 0) + rows
-        site.partitions = _added(site.partitions, later.partitions)
-    return site
+    """What a site did in all hops; the reports stay as they are, for they tell what each hop took."""
+    if len(reports) == 1:
+        return reports[0]
+    stations, diffusion = dict[str, StationReport](), dict[str, DiffusionReport]()
+    diffused_s, at_stations_s = defaultdict[str, float](float), defaultdict[str, float](float)
+    waiting = defaultdict[str, int](int)
+    for report in reports:
+        for state, seen in report.stations.items():
+            stations.setdefault(state, StationReport()).add(seen)
+        for query, told in report.diffusion.items():
+            diffusion.setdefault(query, DiffusionReport()).add(told)
+        for query, seconds in report.diffused_s.items():
+            diffused_s[query] += seconds
+        for query, seconds in report.at_stations_s.items():
+            at_stations_s[query] += seconds
+        for query, rows in report.waiting.items():
+            waiting[query] += rows
+    return replace(
+        reports[0],
+        busy_s=sum(report.busy_s for report in reports),
+        rows=sum(report.rows for report in reports),
+        pairs=sum(report.pairs for report in reports),
+        results=sum(report.results for report in reports),
+        partitions=_added([report.partitions for report in reports]),
+        stations=stations,
+        diffusion=diffusion,
+        diffused_s=dict(diffused_s),
+        at_stations_s=dict(at_stations_s),
+        waiting=dict(waiting),
+    )
 
 
-def _added(
-    ours: tuple[tuple[int, int, int], ...], theirs: tuple[tuple[int, int, int], ...]
-) -> tuple[tuple[int, int, int], ...]:
+def _added(hops: Sequence[tuple[tuple[int, int, int], ...]]) -> tuple[tuple[int, int, int], ...]:
     rows, pairs = defaultdict[int, int](int), defaultdict[int, int](int)
-    for partition, arrived, matched in (*ours, *theirs):
+    for partition, arrived, matched in chain.from_iterable(hops):
         rows[partition] += arrived
         pairs[partition] += matched
     return tuple((partition, rows[partition], pairs[partition]) for partition in sorted(rows))

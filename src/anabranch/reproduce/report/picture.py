@@ -34,6 +34,8 @@ class Chart:
 
 
 STYLES = ("-", "--", "-.", ":")
+MANY = 10_000
+"""From here on, values on the y axis are told in thousands and millions."""
 
 
 def draw(chart: Chart, path: Path) -> Path | None:
@@ -44,6 +46,7 @@ def draw(chart: Chart, path: Path) -> Path | None:
         return None
     matplotlib.use("Agg")
     from matplotlib import pyplot
+    from matplotlib.ticker import EngFormatter
 
     figure, axes = pyplot.subplots(figsize=(8.0, 4.6), dpi=120)
     axes.set_title(TITLES.get(path.stem, path.stem), fontsize=11, loc="left")
@@ -62,6 +65,8 @@ def draw(chart: Chart, path: Path) -> Path | None:
     axes.set_xlabel(chart.x_label, fontsize=10)
     axes.set_ylabel(chart.y_label, fontsize=10)
     axes.tick_params(labelsize=9)
+    if not chart.log_y and axes.get_ylim()[1] >= MANY:
+        axes.yaxis.set_major_formatter(EngFormatter())
     axes.legend(fontsize=9, frameon=False)
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)

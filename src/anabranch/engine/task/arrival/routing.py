@@ -51,7 +51,7 @@ def _redirects(layout: Layout, wire: Wire, batch: int, stations: StationRouter) 
     for source in layout.inputs:
         if len(source.alternatives) > 1 and source.is_sent:
             inputs = [by_state[state] for state in source.alternatives]
-            columns = [_column(wire, other.id, key_hash_column(other.route.keys[0])) for other in inputs]
+            columns = [_address(wire, other) for other in inputs]
             numbers = [other.id for other in inputs]
             found.append(stations.redirect(source.alternatives, numbers, columns, seed=batch))
     return found
@@ -105,5 +105,7 @@ def _numbers(column: pa.ChunkedArray) -> np.ndarray:
     return found
 
 
-def _column(wire: Wire, source: int, column: str) -> str:
-    return next(value.lane for value in wire.values[source] if value.column == column)
+def _address(wire: Wire, source: Input) -> str:
+    """The column on the wire with the hash of an input's key, which may be the address alone."""
+    wanted = key_hash_column(source.route.keys[0])
+    return next((value.lane for value in wire.values[source.id] if value.column == wanted), HASH)
