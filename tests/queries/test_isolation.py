@@ -134,12 +134,13 @@ def test_a_sink_that_fails_ends_its_queries_alone(sharing: str) -> None:
 def test_a_query_that_takes_too_much_time_ends_alone(sharing: str) -> None:
     rows = [
         {
-            name: pa.concat_tables([rows_of(random.Random(n), name, number, 300) for n in range(4)])
+            name: pa.concat_tables([rows_of(random.Random(n), name, number, 300) for n in range(8)])
             for name in STREAMS
         }
         for number in range(3)
     ]
-    texts = {"wide": WIDE, "narrow": NARROW, "few": "SELECT a.id AS x FROM a WHERE a.k = 1 AND a.v > 1"}
+    narrow = f"{NARROW} AND a.id = 0 AND b.id = 0"
+    texts = {"wide": WIDE, "narrow": narrow, "few": "SELECT a.id AS x FROM a WHERE a.k = 1 AND a.v > 1"}
     with scratch() as root:
         settings = Settings(sites=1, slots=1, sharing=sharing)
         session = LocalRun(root, (A, B), [bound(n, t) for n, t in texts.items()], settings=settings)
