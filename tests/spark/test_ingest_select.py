@@ -101,6 +101,26 @@ def run_flow(spark: SparkSession, root: Path, text: str) -> ab.Run:
     return run
 
 
+def test_a_column_may_have_the_name_of_a_function_without_parentheses(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    rows = [{"user": "Ann", "now": n, "ts": f"2024-01-01 00:00:0{n}"} for n in range(3)]
+    (tmp_path / "in" / "a.json").write_text("\n".join(map(json.dumps, rows)))
+    flow = """
+        CREATE STREAM s (user STRING, now INT, ts TIMESTAMP) FROM json '{root}/in' AS
+          SELECT lower(user) AS user, now, USER AS same, {more}ts WHERE now > 0 TIME ts;
+        CREATE QUERY q INTO parquet '{root}/q' AS SELECT user, now, same FROM s WHERE user = 'ann';
+    """
+    run_flow(spark, tmp_path, flow.format(root=tmp_path, more=""))
+    assert sorted(map(tuple, (r.values() for r in pq.read_table(tmp_path / "q").to_pylist()))) == [
+        ("ann", 1, "Ann"),
+        ("ann", 2, "Ann"),
+    ]
+    with pytest.raises(QueryError, match="function current_user is not supported"):
+        parse_flow(flow.format(root=tmp_path, more="current_user AS me, "))
+
+
 @pytest.mark.parametrize(("kind", "lines"), [("json", JSON), ("csv", CSV)], ids=["json", "csv"])
 def test_bytes_are_read_as_declared_and_malformed_ones_are_kept(
     spark: SparkSession, tmp_path: Path, kind: str, lines: dict[str, str | None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -132,3 +133,12 @@ class Event:
 
     def __str__(self) -> str:
         return f"batch {self.batch}: {self.kind}: {self.message}"
+
+
+def instant(micros: int) -> str:
+    """An event time, as messages tell it: in UTC.
+
+    >>> instant(1_767_225_600_123_456)
+    '2026-01-01 00:00:00.123'
+    """
+    return datetime.fromtimestamp(micros / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]

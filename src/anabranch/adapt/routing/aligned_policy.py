@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from anabranch.adapt.boundary.observed import Observed, StreamClock
-from anabranch.adapt.events import Event, EventKind
+from anabranch.adapt.events import Event, EventKind, instant
 from anabranch.adapt.routing.load_value import Floats
 from anabranch.adapt.routing.overhead import StreamRate, best_master, copies_per_second
 from anabranch.adapt.routing.reference_clocks import clocks_of
@@ -99,7 +99,7 @@ class _Choice:
         if (length, cycle) == (before.length, before.cycle):
             return known
         table = known.table.continued(free_from, length=length, cycle=cycle)
-        if (length, set(cycle)) != (before.length, set(before.cycle)):
+        if length != before.length:  # which sites take turns is told by progress
             self._tell(table, free_from)
         return replace(known, table=table)
 
@@ -188,7 +188,7 @@ class _Choice:
             return known
         table = known.table.switched(master, at, length=known.search.wanted, cycle=cycle)
         message = (
-            f"query {self.query}: {best} becomes the master instead of {here} at {at / 1e6:,.3f} s, "
+            f"query {self.query}: {best} becomes the master instead of {here} at {instant(at)}, "
             f"which copies {costs[0] / max(costs[1], 1e-9):.1f} times fewer rows"
         )
         data = {"query": self.query, "master": best, "before": here, "at_us": at}
@@ -199,7 +199,7 @@ class _Choice:
         run = table.current.segments.last
         message = (
             f"query {self.query}: segments of {table.current.master} are {run.length / 1e6:g} s long from "
-            f"{run.start / 1e6:,.3f} s on and take turns at {len(set(run.cycle))} sites"
+            f"{instant(run.start)} on"
         )
         data = {
             "query": self.query,

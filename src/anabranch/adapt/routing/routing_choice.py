@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from anabranch.adapt.boundary.observed import Observed, StreamClock
-from anabranch.adapt.events import Event, EventKind
+from anabranch.adapt.events import Event, EventKind, instant
 from anabranch.adapt.routing.aligned_policy import (
     aligned_after,
     expiry_bound,
@@ -232,7 +232,7 @@ class _Choice:
 
     def _tell(self, before: str, after: str, at: int, costs: RouterCosts) -> None:
         message = (
-            f"query {self.query}: {after} routing instead of {before} from {at / 1e6:,.3f} s on; rows that "
+            f"query {self.query}: {after} routing instead of {before} from {instant(at)} on; rows that "
             f"travel beside the first copies, per second: {costs.aligned:,.0f} aligned, "
             f"{costs.coordinated:,.0f} coordinated"
         )

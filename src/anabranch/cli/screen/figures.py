@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+
+from anabranch.adapt import events
 
 
 def count(number: float) -> str:
@@ -49,14 +50,12 @@ def duration(seconds: float) -> str:
 
 
 def instant(micros: int | None) -> str:
-    """An event time in UTC.
+    """An event time in UTC, or a dash.
 
     >>> instant(1_767_225_600_123_456), instant(None)
     ('2026-01-01 00:00:00.123', '–')
     """
-    if micros is None:
-        return "–"
-    return datetime.fromtimestamp(micros / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    return "–" if micros is None else events.instant(micros)
 
 
 def spark_line(values: Sequence[float]) -> str:

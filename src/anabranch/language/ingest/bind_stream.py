@@ -39,8 +39,9 @@ def bind_stream(
         _refuse_element_names(statement, columns, source)
         time = _time(statement, columns, source)
         return Stream(name, columns, time, statement.lateness_us, statement.source, prepared)
-    select = read_ingest_select(statement.select, source)
-    known = known_columns(statement.select, source_columns(statement.source.format, declared)) or ()
+    read = source_columns(statement.source.format, declared)
+    select = read_ingest_select(statement.select, source, [column.name for column in read or ()])
+    known = known_columns(statement.select, read) or ()
     stream = Stream(
         name,
         known,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from anabranch.language.expressions.types import Refusal
-from anabranch.language.ingest.built_ins import GENERATORS
-from anabranch.language.ingest.ingest_sql import HIDDEN, ingest_sql, quoted
+from anabranch.language.ingest.built_ins import BARE, GENERATORS
+from anabranch.language.ingest.ingest_sql import HIDDEN, ingest_sql, quoted, refused_function
 from anabranch.language.ingest.vector_column import selected_vector
 from anabranch.language.syntax.source_text import SourceText, start_of
 from anabranch.plan.ingest_select import Explosion, IngestSelect
@@ -28,8 +29,13 @@ _CLAUSES = {
 }
 
 
-def read_ingest_select(select: exp.Expr, source: SourceText) -> IngestSelect:
+def read_ingest_select(select: exp.Expr, source: SourceText, columns: Iterable[str] = ()) -> IngestSelect:
     """Check a SELECT at ingest and render it.
+
+    Parameters
+    ----------
+    columns
+        Of the source, where they are known: `user` is a column where there is one, and a function elsewhere.
 
     Raises
     ------
@@ -45,6 +51,7 @@ def read_ingest_select(select: exp.Expr, source: SourceText) -> IngestSelect:
                 place, what, f"{what} is not supported in a SELECT at ingest", suggestion
             )
     _without_view_names(select)
+    _refuse_bare_functions(select, source, columns)
     taken = _Taken(source)
     before = tuple(_lateral(lateral, source) for lateral in select.args.get("laterals") or ())
     where = select.args.get("where")
@@ -72,6 +79,19 @@ def _without_view_names(select: exp.Expr) -> None:
         names = [part.name.lower() for part in column.parts]
         if len(names) > 1 and names[1] in views.get(names[0], ()):
             column.set(("table", "db", "catalog")[len(names) - 2], None)
+
+
+def _refuse_bare_functions(select: exp.Expr, source: SourceText, columns: Iterable[str]) -> None:
+    """Refuse names that Spark would read as functions, for want of such a column."""
+    known = {name.lower() for name in columns}
+    for lateral in select.args.get("laterals") or ():
+        alias = lateral.args.get("alias")
+        known |= {c.name.lower() for c in alias.args.get("columns") or ()} if alias else set()
+    for column in select.find_all(exp.Column):
+        name = column.name.lower()
+        if len(column.parts) == 1 and name in BARE and name not in known:
+            refusal = refused_function(column.name)
+            raise source.error(column, refusal.message, refusal.suggestion)
 
 
 @dataclass(slots=True)

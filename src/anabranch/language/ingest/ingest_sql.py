@@ -16,7 +16,7 @@ from sqlglot import exp
 from anabranch.language.binding.scope import is_substituted
 from anabranch.language.expressions.constants import spark_constant
 from anabranch.language.expressions.types import Refusal, type_name
-from anabranch.language.ingest.built_ins import BARE, DETERMINISTIC, GENERATORS, REFUSED
+from anabranch.language.ingest.built_ins import DETERMINISTIC, GENERATORS, REFUSED
 from anabranch.language.syntax.source_text import SourceText
 
 _SIGNS: dict[type[exp.Expr], str] = {
@@ -125,8 +125,6 @@ def _column(node: exp.Expr, source: SourceText) -> str:
     parts = node.parts
     if isinstance(node.this, exp.Star):
         raise Refusal("* is not an expression", "name the column")
-    if len(parts) == 1 and node.name.lower() in BARE:
-        raise _refusal(node.name)
     return ".".join(map(quoted, parts))
 
 
@@ -137,9 +135,9 @@ def _function(node: exp.Expr, source: SourceText) -> str:
     if name in GENERATORS:
         raise Refusal(f"{name} stands alone in SELECT or behind LATERAL VIEW", f"write {name}(x) AS y")
     if name not in DETERMINISTIC:
-        raise _refusal(node.this)
+        raise refused_function(node.this)
     if name in ("unix_timestamp", "to_unix_timestamp") and not node.expressions:
-        raise _refusal("now")
+        raise refused_function("now")
     named = name == "struct"
     return f"{name}({', '.join(_argument(a, source, named=named) for a in node.expressions)})"
 
@@ -152,7 +150,7 @@ def _argument(node: exp.Expr, source: SourceText, *, named: bool) -> str:
     return ingest_sql(node, source)
 
 
-def _refusal(name: str) -> Refusal:
+def refused_function(name: str) -> Refusal:
     if name.lower() in REFUSED:
         reason, suggestion = REFUSED[name.lower()]
         return Refusal(f"function {name} is not supported at ingest: {reason}", suggestion)
