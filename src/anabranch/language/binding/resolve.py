@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from anabranch.language.binding.literals import double, hexadecimal, integer, is_whole, literal
+from anabranch.language.binding.node_parts import PARTS, Parts, refuse_extras
 from anabranch.language.binding.scope import Scope
 from anabranch.language.binding.spark_only import refuse_what_only_spark_computes
 from anabranch.language.binding.window_bounds import WINDOW_FUNCTIONS, window_bound, window_value
@@ -88,11 +89,7 @@ def _describe(node: exp.Expr) -> str:
 
 
 def _refuse_extras(node: exp.Expr) -> None:
-    """Refuse parts of a known node that its handler would not look at."""
-    allowed = _PARTS.get(type(node), {"this", "expression", "expressions"})
-    for key, value in node.args.items():
-        if value and key not in allowed:
-            raise Refusal(f"{key.strip('_').upper()} is not supported here", "leave it out")
+    refuse_extras(node, _PARTS, usual=("this", "expression", "expressions"))
 
 
 def _comparison(node: exp.Expr, scope: Scope) -> Expression:
@@ -375,17 +372,8 @@ _HANDLERS: dict[type[exp.Expr], Callable[[exp.Expr, Scope], Expression]] = {
 }
 """The syntax a query may use. What is not here does not get through."""
 
-_PARTS: dict[type[exp.Expr], set[str]] = {
-    exp.Literal: {"this", "is_string"},
-    exp.Column: {"this", "table", "db", "catalog"},
-    exp.Between: {"this", "low", "high"},
-    **{kind: {"this", "expression", "negate"} for kind in (exp.Like, exp.ILike, exp.RegexpLike)},
-    exp.Case: {"this", "ifs", "default"},
-    exp.Cast: {"this", "to"},
-    exp.TryCast: {"this", "to", "safe", "requires_string"},
-    exp.In: {"this", "expressions", "query"},
-    exp.Interval: {"this", "unit"},
-    exp.Trim: {"this", "expression", "position"},
+_PARTS: Parts = {
+    **PARTS,
     exp.Div: {"this", "expression", "typed", "safe"},
     exp.DPipe: {"this", "expression", "safe"},
 }

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from anabranch.language.binding.node_parts import PARTS, Parts, refuse_extras
 from anabranch.language.binding.scope import is_substituted
 from anabranch.language.expressions.constants import spark_constant
 from anabranch.language.expressions.types import Refusal, type_name
@@ -77,7 +78,7 @@ def ingest_sql(node: exp.Expr, source: SourceText) -> str:
         keyword = "SELECT" if isinstance(node, exp.Query) else ""
         raise source.error_at_keyword(node, keyword, f"{what} is not supported at ingest", suggestion)
     try:
-        _refuse_extras(node)
+        refuse_extras(node, _ARGUMENTS, usual=("this", "expression", "expressions", "safe", "typed"))
         return handler(node, source)
     except Refusal as refusal:
         raise source.error(node, refusal.message, refusal.suggestion) from None
@@ -103,13 +104,6 @@ def spark_ddl(node: exp.DataType) -> str:
         fields = (f"{quoted(f.this)}: {spark_ddl(f.args['kind'])}" for f in inner)
         return f"STRUCT<{', '.join(fields)}>"
     return "VARIANT" if node.this == exp.DType.VARIANT else type_name(node).upper()
-
-
-def _refuse_extras(node: exp.Expr) -> None:
-    allowed = _ARGUMENTS.get(type(node), {"this", "expression", "expressions", "safe", "typed"})
-    for key, value in node.args.items():
-        if value and key not in allowed:
-            raise Refusal(f"{key.strip('_').upper()} is not supported here", "leave it out")
 
 
 def _literal(node: exp.Expr, source: SourceText) -> str:
@@ -288,16 +282,4 @@ _HANDLERS: dict[type[exp.Expr], Callable[[exp.Expr, SourceText], str]] = {
 }
 """The syntax that may stand in a SELECT at ingest. What is not here does not get through."""
 
-_ARGUMENTS: dict[type[exp.Expr], set[str]] = {
-    exp.Literal: {"this", "is_string"},
-    exp.Identifier: {"this", "quoted"},
-    exp.Column: {"this", "table", "db", "catalog"},
-    exp.Between: {"this", "low", "high"},
-    **{key: {"this", "expression", "negate"} for key in (exp.Like, exp.ILike, exp.RegexpLike)},
-    exp.Case: {"this", "ifs", "default"},
-    exp.Cast: {"this", "to"},
-    exp.TryCast: {"this", "to", "safe", "requires_string"},
-    exp.In: {"this", "expressions", "query"},
-    exp.Interval: {"this", "unit"},
-    exp.Trim: {"this", "expression", "position"},
-}
+_ARGUMENTS: Parts = {**PARTS, exp.Identifier: {"this", "quoted"}}

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from anabranch.language.binding.grouping import BoundGrouping
 from anabranch.language.binding.scope import Reference
-from anabranch.language.expressions.expression import AggregateValue, Expression, aggregates_in, duckdb_sql
+from anabranch.language.expressions.expression import AggregateValue, Expression, duckdb_sql
+from anabranch.language.oracle.grouped_columns import GroupedColumns
 from anabranch.language.oracle.oracle_joined import averaging_sql
 from anabranch.language.oracle.oracle_windows import Place
 from anabranch.plan.logical import GroupWindow
@@ -37,29 +38,17 @@ def windowed_sql(
         Renders the columns of the streams.
     """
     assert grouping.window is not None
-    keys = list(dict.fromkeys(grouping.keys))
-    values = [value for _, value in outputs] + ([grouping.having] if grouping.having is not None else [])
-    aggregates = list(dict.fromkeys(a for value in values for a in aggregates_in(value)))
-    inputs = list(dict.fromkeys(i for a in aggregates for i in a.inputs))
-
-    def of_row(value: Expression) -> str | None:
-        return f'"#v{inputs.index(value)}"' if value in inputs else None
-
-    def place(value: Expression) -> str | None:
-        if isinstance(value, AggregateValue):
-            return f'"#{aggregates.index(value)}"'
-        return f'"#k{keys.index(value)}"' if value in keys else None
-
-    kept = [f'{duckdb_sql(key, column)} AS "#k{i}"' for i, key in enumerate(keys)]
-    kept += [f'{duckdb_sql(value, column)} AS "#v{i}"' for i, value in enumerate(inputs)]
+    grouped = GroupedColumns.of(grouping, outputs)
+    kept = grouped.kept(column)
     kept.append(f'{_time(references)} AS "#time"')
     where = " AND ".join([*(duckdb_sql(c, column) for c in conditions), *within]) or "TRUE"
     tables = ", ".join(f'"{r.stream.name}" AS "{r.alias}"' for r in references)
-    names = [f'"#k{i}"' for i in range(len(keys))]
-    columns = [*names, *(f'{_aggregate(a, of_row)} AS "#{i}"' for i, a in enumerate(aggregates))]
+    names = grouped.key_names
+    aggregates = [f'{_aggregate(a, grouped.argument)} AS "#{i}"' for i, a in enumerate(grouped.aggregates)]
+    columns = [*names, *aggregates]
     columns.append("1 AS one")  # a query of constants still has rows
-    selected = ", ".join(f'{duckdb_sql(value, place)} AS "{name}"' for name, value in outputs)
-    having = "TRUE" if grouping.having is None else duckdb_sql(grouping.having, place)
+    selected = ", ".join(f'{duckdb_sql(value, grouped.place)} AS "{name}"' for name, value in outputs)
+    having = "TRUE" if grouping.having is None else duckdb_sql(grouping.having, grouped.place)
     window = ", ".join([*names, _WINDOW])
     return (
         f"WITH rows AS (SELECT {', '.join(kept)}\n  FROM {tables}\n  WHERE {where}),\n"

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from anabranch.language.binding.grouping import BoundGrouping
 from anabranch.language.binding.scope import Reference
-from anabranch.language.expressions.expression import AggregateValue, Expression, aggregates_in, duckdb_sql
+from anabranch.language.expressions.expression import AggregateValue, Expression, duckdb_sql
+from anabranch.language.oracle.grouped_columns import GroupedColumns
 from anabranch.language.oracle.oracle_windows import Place, aggregate_sql
 from anabranch.plan.logical import UNBOUNDED_US
 
@@ -32,42 +33,32 @@ def joined_sql(
     column
         Renders the columns of the streams.
     """
-    keys = list(dict.fromkeys(grouping.keys))
-    values = [value for _, value in outputs] + ([grouping.having] if grouping.having is not None else [])
-    aggregates = list(dict.fromkeys(a for value in values for a in aggregates_in(value)))
-    arguments = list(dict.fromkeys(a.argument for a in aggregates if a.argument is not None))
+    grouped = GroupedColumns.of(grouping, outputs)
 
     def argument(value: Expression) -> str | None:
-        return f'c."#v{arguments.index(value)}"' if value in arguments else None
+        name = grouped.argument(value)
+        return name and f"c.{name}"
 
-    def place(value: Expression) -> str | None:
-        if isinstance(value, AggregateValue):
-            return f'"#{aggregates.index(value)}"'
-        return f'"#k{keys.index(value)}"' if value in keys else None
-
-    kept = [f'{duckdb_sql(key, column)} AS "#k{i}"' for i, key in enumerate(keys)]
-    kept += [f'{duckdb_sql(value, column)} AS "#v{i}"' for i, value in enumerate(arguments)]
     where = " AND ".join([*(duckdb_sql(c, column) for c in conditions), *within]) or "TRUE"
     tables = ", ".join(f'"{r.stream.name}" AS "{r.alias}"' for r in references)
-    joined = (
-        f"WITH joined AS (SELECT {', '.join([*kept, *_times(references)])}\n  FROM {tables}\n  WHERE {where})"
-    )
-    same_group = "".join(f' AND c."#k{i}" IS NOT DISTINCT FROM r."#k{i}"' for i in range(len(keys)))
-    selected = ", ".join(f'{duckdb_sql(value, place)} AS "{name}"' for name, value in outputs)
+    kept = ", ".join([*grouped.kept(column), *_times(references)])
+    joined = f"WITH joined AS (SELECT {kept}\n  FROM {tables}\n  WHERE {where})"
+    same_group = "".join(f" AND c.{k} IS NOT DISTINCT FROM r.{k}" for k in grouped.key_names)
+    selected = ", ".join(f'{duckdb_sql(value, grouped.place)} AS "{name}"' for name, value in outputs)
     if grouping.distinct:
-        names = ", ".join(f'r."#k{i}"' for i in range(len(keys)))
+        names = ", ".join(f"r.{k}" for k in grouped.key_names)
         before = f'c."#time" < r."#time" AND r."#time" <= c."#deadline"{same_group}'
         first = (
             f'SELECT DISTINCT {names}, r."#time" FROM joined r\n'
             f"  WHERE NOT EXISTS (SELECT 1 FROM joined c WHERE {before})"
         )
         return f"{joined}\nSELECT {selected}\nFROM ({first})"
-    columns = [f'any_value(r."#k{i}") AS "#k{i}"' for i in range(len(keys))]
-    columns += [f'{averaging_sql(a, argument)} AS "#{i}"' for i, a in enumerate(aggregates)]
+    columns = [f"any_value(r.{k}) AS {k}" for k in grouped.key_names]
+    columns += [f'{averaging_sql(a, argument)} AS "#{i}"' for i, a in enumerate(grouped.aggregates)]
     there = f'c."#time" <= r."#time" AND r."#time" <= c."#deadline"{same_group}'
     columns.append("1 AS one")  # a query of constants still has rows
     groups = f'SELECT {", ".join(columns)}\n  FROM joined r JOIN joined c ON {there}\n  GROUP BY r."#row"'
-    having = "TRUE" if grouping.having is None else duckdb_sql(grouping.having, place)
+    having = "TRUE" if grouping.having is None else duckdb_sql(grouping.having, grouped.place)
     return f"{joined}\nSELECT {selected}\nFROM ({groups})\nWHERE {having}"
 
 

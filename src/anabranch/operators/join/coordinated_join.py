@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from anabranch.exchange.address import at_partition
 from anabranch.exchange.coordinated_router import Routes
+from anabranch.operators.join.evaluated_join import EvaluatedJoin
 from anabranch.operators.join.join_evaluator import JoinEvaluator
 from anabranch.operators.join.join_results import JoinResults
 from anabranch.operators.join.pair_rows import as_rows
 from anabranch.operators.join.sources.unit_rows import Probing, UnitRows, by_unit
-from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.rows.row_set import RowSet
 from anabranch.operators.work_memory import WorkMemory
 from anabranch.plan.inputs import HASH
@@ -31,7 +31,7 @@ Send = Callable[[Aliases, int, pa.RecordBatch], None]
 """Takes rows of some references that go on to a place."""
 
 
-class CoordinatedJoin:
+class CoordinatedJoin(EvaluatedJoin):
     """One query in one partition, for one hop.
 
     Parameters
@@ -69,23 +69,10 @@ class CoordinatedJoin:
         self._arrived = arrived
         self._old = old
         self._take = send
-        self._evaluator = JoinEvaluator(plan.query.name, quota=quota, memory=memory)
+        super().__init__(JoinEvaluator(plan.query.name, quota=quota, memory=memory))
         self._results = JoinResults(plan, self._evaluator, emit)
         self.met: dict[frozenset[str], tuple[int, int]] = {}
         """By references that a join is about: pairs of rows that could have met, and those that did."""
-
-    @property
-    def kept(self) -> dict[StateId, list[pa.RecordBatch]]:
-        """Results that are grouped."""
-        return self._evaluator.kept
-
-    @property
-    def pairs(self) -> int:
-        return self._evaluator.pairs
-
-    @property
-    def pairs_by_partition(self) -> Int64s:
-        return self._evaluator.pairs_by_partition
 
     def run(self) -> None:
         for inside, pieces in self._arrived.items():

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from anabranch.exchange.address import PARTITIONS
 from anabranch.operators.join.common_stations import CommonStations, FoundForAll
+from anabranch.operators.join.evaluated_join import EvaluatedJoin
 from anabranch.operators.join.join_evaluator import JoinEvaluator
 from anabranch.operators.join.join_results import JoinResults
 from anabranch.operators.join.sources.arrived_rows import ArrivedRows
@@ -37,7 +38,7 @@ Choose = Callable[[Sequence[StationRows], int], Sequence[int]]
 """Of the stations to which rows may go on, one for each of so many vectors."""
 
 
-class StationJoin:
+class StationJoin(EvaluatedJoin):
     """One query's stations at one site, for one hop.
 
     Parameters
@@ -78,7 +79,7 @@ class StationJoin:
         self._shared = frozenset(o.state for options in onward for o in options if o.is_shared)
         self._left_out: set[StateId] = set()
         """Of joins whose rows another query has found: what stands for their states."""
-        self._evaluator = JoinEvaluator(plan.query.name, quota=quota, memory=memory)
+        super().__init__(JoinEvaluator(plan.query.name, quota=quota, memory=memory))
         self._results = JoinResults(plan, self._evaluator, emit)
         self._now: Mapping[StateId, Sequence[RowSet]] = arrived
         """Rows of this round, by state."""
@@ -93,19 +94,6 @@ class StationJoin:
         self.met: dict[StateId, Int64s] = {}
         """By state of rows that were there: joined rows to which others led with them."""
         self._round = 0
-
-    @property
-    def kept(self) -> dict[StateId, list[pa.RecordBatch]]:
-        """Rows that stay here, and results that are grouped."""
-        return self._evaluator.kept
-
-    @property
-    def pairs(self) -> int:
-        return self._evaluator.pairs
-
-    @property
-    def pairs_by_partition(self) -> Int64s:
-        return self._evaluator.pairs_by_partition
 
     def run(self) -> None:
         while self._now:

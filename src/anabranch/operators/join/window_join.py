@@ -7,18 +7,17 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
+from anabranch.operators.join.evaluated_join import EvaluatedJoin
 from anabranch.operators.join.join_evaluator import JoinEvaluator
 from anabranch.operators.join.join_results import JoinResults
 from anabranch.operators.join.sources.row_source import RowSource
-from anabranch.operators.rows.arrays import Int64s
 from anabranch.operators.work_memory import WorkMemory
 from anabranch.plan.local_plan import LocalPlan
-from anabranch.plan.states.state_id import StateId
 
 Node = TypeVar("Node")
 
 
-class WindowJoin(Generic[Node]):
+class WindowJoin(EvaluatedJoin, Generic[Node]):
     """One query's plan at one site, for one batch.
 
     Parameters
@@ -48,7 +47,7 @@ class WindowJoin(Generic[Node]):
         memory: WorkMemory | None = None,
     ) -> None:
         self._root = root
-        self._evaluator = JoinEvaluator(plan.query.name, quota=quota, memory=memory)
+        super().__init__(JoinEvaluator(plan.query.name, quota=quota, memory=memory))
         self._source = source_of(self._evaluator)
         self._results = JoinResults(plan, self._evaluator, emit)
 
@@ -58,19 +57,6 @@ class WindowJoin(Generic[Node]):
         self._results.close()
 
     @property
-    def kept(self) -> dict[StateId, list[pa.RecordBatch]]:
-        """New rows of each intermediate state, and of the state of results that are grouped."""
-        return self._evaluator.kept
-
-    @property
     def probes(self) -> int:
         """New rows that looked for others."""
         return self._evaluator.probes
-
-    @property
-    def pairs(self) -> int:
-        return self._evaluator.pairs
-
-    @property
-    def pairs_by_partition(self) -> Int64s:
-        return self._evaluator.pairs_by_partition
