@@ -28,8 +28,12 @@ STREAMS = EIGHT[:5]
 
 
 def random_tree(draw: random.Random, references: int) -> str:
-    """A join along the edges of a tree, each on a key of its own, sometimes with more predicates."""
+    """A join along the edges of a tree, each on a key of its own, sometimes with more predicates.
+
+    In a third of them some references are of one stream, each with a window of its own.
+    """
     names = "abcdefgh"[:references]
+    streams = draw.choices(names, k=references) if draw.random() < 0.3 else names
     predicates = []
     for i, name in enumerate(names[1:], start=1):
         other = draw.choice(names[:i])
@@ -46,7 +50,10 @@ def random_tree(draw: random.Random, references: int) -> str:
                 ]
             )
         )
-    windows = ", ".join(f"{name} [RANGE {draw.choice((1, 2, 4))} SECONDS]" for name in names)
+    windows = ", ".join(
+        f"{stream} [RANGE {draw.choice((1, 2, 4))} SECONDS] AS {name}"
+        for stream, name in zip(streams, names, strict=True)
+    )
     columns = ", ".join(f"{name}.id AS {name}" for name in names)
     return f"SELECT {columns} FROM {windows} WHERE {' AND '.join(predicates)}"
 
