@@ -46,7 +46,7 @@ TEXTS = {
     "ones": "SELECT id, k FROM c WHERE v = 1",
 }
 COUNTS = "SELECT k, count(*) AS n FROM b [RANGE 30 MICROSECONDS] GROUP BY k"
-CRASHES = 16
+CRASHES = 8
 
 
 @dataclass(frozen=True, slots=True)

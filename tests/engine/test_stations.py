@@ -103,7 +103,7 @@ def test_trees_of_six_to_eight_streams_give_what_the_oracle_gives() -> None:
 def check_large_tree(references: int) -> int:
     draw = random.Random(references)
     query = bind_query("q", random_tree(draw, references), names_of(EIGHT))
-    batches = random_batches(draw, 4, most=24, streams=EIGHT, keys=5)
+    batches = random_batches(draw, 4, most=18, streams=EIGHT, keys=5)
     with scratch() as root, any_way(references):
         run = LocalRun(root, EIGHT, [query], settings=Settings(sites=4, slots=2, ordering="eddy"))
         for batch in batches:

@@ -6,7 +6,7 @@ bug finds the right ones. A session that only crashes has noticed nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar
 
@@ -25,10 +25,16 @@ class _Caught(Exception):
     """Ends the search."""
 
 
-def each_change(bugs: Sequence[Bug]) -> list[Any]:
-    """The bugs as parameters of a test: a third is planted for every change, the others in slow tests."""
+def each_change(bugs: Sequence[Bug], *, rare: Collection[Bug] = ()) -> list[Any]:
+    """The bugs as parameters of a test: a third is planted for every change, the others in slow tests.
+
+    Parameters
+    ----------
+    rare
+        Bugs that are noticed late: planted in slow tests alone.
+    """
     return [
-        pytest.param(bug, id=_name(bug), marks=[] if i % 3 == 0 else pytest.mark.slow)
+        pytest.param(bug, id=_name(bug), marks=[] if i % 3 == 0 and bug not in rare else pytest.mark.slow)
         for i, bug in enumerate(bugs)
     ]
 
