@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.quick_disk import use_memory_for_temporary_files
 from tests.support.short_lived_jvm import DRIVERS, QUICK_COMPILER
 from tests.support.storages import CHOSEN, forget_stores, local_runs_over
 
@@ -32,6 +33,7 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 os.environ.setdefault(DRIVERS, QUICK_COMPILER)  # of this process, and of those that tests start
+use_memory_for_temporary_files()
 
 
 @pytest.fixture(scope="session", autouse=True)

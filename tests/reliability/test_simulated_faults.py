@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -187,9 +188,16 @@ def test_a_session_that_came_back_from_the_dead_can_change_nothing(root: Path) -
     assert verify_chain(world.storage) >= 1
 
 
-def test_the_same_steps_are_safe_when_the_sink_is_on_another_file_system(root: Path, tmp_path: Path) -> None:
-    if tmp_path.stat().st_dev == root.stat().st_dev:
-        pytest.skip("there is one file system only")
+@pytest.fixture
+def elsewhere(root: Path) -> Iterator[Path]:
+    """A directory on another file system."""
+    with tempfile.TemporaryDirectory(prefix="anabranch-", dir="/var/tmp") as folder:
+        if Path(folder).stat().st_dev == root.stat().st_dev:
+            pytest.skip("there is one file system only")
+        yield Path(folder)
+
+
+def test_the_same_steps_are_safe_when_the_sink_is_on_another_file_system(root: Path, elsewhere: Path) -> None:
     query = queries()[0]
     world = World(root / "w", kind="posix")
     world.session()
@@ -200,24 +208,24 @@ def test_the_same_steps_are_safe_when_the_sink_is_on_another_file_system(root: P
     file = StagedFile(PosixStorage(root), ResultFile(query.name, staged.name, 0, 0, ""))
 
     def publish() -> ParquetSink:
-        sink = ParquetSink(tmp_path / "sink")
+        sink = ParquetSink(elsewhere / "sink")
         sink.open(query.name, _schema_of(staged))
-        sink._place(file, tmp_path / "sink" / "q.parquet")
+        sink._place(file, elsewhere / "sink" / "q.parquet")
         return sink
 
-    with failing_disk(Disk(tmp_path)) as disk:
+    with failing_disk(Disk(elsewhere)) as disk:
         publish()
     steps = len(disk.steps)
     assert steps > 8
     for step in range(1, steps + 1):
         for fault in DiskFault:
-            shutil.rmtree(tmp_path / "sink", ignore_errors=True)
-            with pytest.raises(SimulatedCrash), failing_disk(Disk(tmp_path, step, fault)):
+            shutil.rmtree(elsewhere / "sink", ignore_errors=True)
+            with pytest.raises(SimulatedCrash), failing_disk(Disk(elsewhere, step, fault)):
                 publish()
-            visible = list((tmp_path / "sink").glob("[!_]*")) if (tmp_path / "sink").exists() else []
+            visible = list((elsewhere / "sink").glob("[!_]*")) if (elsewhere / "sink").exists() else []
             assert all(_readable(p) for p in visible), f"{fault} at step {step} left {visible}"
             publish()
-            assert (tmp_path / "sink" / "q.parquet").read_bytes() == staged.read_bytes()
+            assert (elsewhere / "sink" / "q.parquet").read_bytes() == staged.read_bytes()
 
 
 def test_an_older_checkpoint_beside_a_newer_sink_is_refused_until_the_later_files_are_gone(

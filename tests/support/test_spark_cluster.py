@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.spark_cluster import SparkCluster, finish_driver, spark_cluster, wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster]
+pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.slow]  # test_cluster.py uses all of it, too
 
 
 @pytest.fixture(scope="module")
