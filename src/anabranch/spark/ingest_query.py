@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
 from anabranch.engine.task.slot_task import SlotTask
+from anabranch.spark.batch_function import for_each_batch
 from anabranch.spark.checkpoint import SPARK_CHECKPOINT, spark_position
 from anabranch.spark.execute import execute_on_spark
 from anabranch.spark.interrupt import await_interrupt
@@ -99,9 +100,11 @@ class IngestQuery:
         with same_everywhere(self._spark):
             met = self._tables.joined(loop.catalog.table_joins)
             self._wired = ingest(loop.layout, loop.wire, loop.catalog.streams, self._frames, met)
-        writer = self._wired.writeStream.foreachBatch(
-            lambda rows, batch: self._process(driver, rows, batch)
-        ).option("checkpointLocation", str(self._checkpoint / SPARK_CHECKPOINT))
+        self._stages = SlotStages()
+        writer = self._wired.writeStream.option(
+            "checkpointLocation", str(self._checkpoint / SPARK_CHECKPOINT)
+        )
+        for_each_batch(writer, self._spark, lambda rows, batch: self._process(driver, rows, batch))
         writer = writer if self._name is None else writer.queryName(self._name)
         with (
             source_names(self._spark, loop.catalog.streams),
