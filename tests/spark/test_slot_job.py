@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -29,25 +31,42 @@ def _made(rows: DataFrame) -> DataFrame:
     return slots.mapInArrow(_counted, PARCEL)  # type: ignore[arg-type]
 
 
+def _session(spark: SparkSession) -> SparkSession:
+    """As the session of a micro-batch: plans stay as they are."""
+    own = spark.newSession()
+    own.conf.set("spark.sql.adaptive.enabled", "false")
+    return own
+
+
 def _rows(spark: SparkSession, numbers: range, *, partitions: int) -> DataFrame:
-    """Rows as Spark hands a batch over: an RDD, not a plan."""
-    rows = spark.sparkContext.parallelize([(n,) for n in numbers], partitions)
-    return spark.createDataFrame(rows, "n long")
+    """Rows as Spark hands a batch over: what a plan gives, and the plan no more."""
+    rows: Any = spark.range(numbers.start, numbers.stop, numPartitions=partitions).selectExpr("id AS n")
+    classic: Any = spark
+    made = rows._jdf.queryExecution().toRdd()
+    frame: Any = DataFrame
+    return frame(classic._jsparkSession.internalCreateDataFrame(made, rows._jdf.schema(), False), spark)
 
 
 def test_a_job_that_was_planned_on_one_batch_runs_on_others_through_its_shuffle(spark: SparkSession) -> None:
-    job = SlotJob(_made(_rows(spark, range(3), partitions=1)))
-    for numbers, partitions in ((range(10, 15), 2), (range(0), 1), (range(7), 3)):
-        parcels = job.run(_rows(spark, numbers, partitions=partitions))
+    spark = _session(spark)
+    first = _rows(spark, range(3), partitions=1)
+    job = SlotJob(_made(first), first)
+    for numbers, partitions in ((range(10, 15), 2), (range(0), 1), (range(3), 0), (range(7), 3)):
+        rows = _rows(spark, numbers, partitions=partitions) if partitions else first
+        parcels = job.run(rows)
         wanted = [sorted((str(n + 1) for n in numbers if (n + 1) % 2 == slot), key=str) for slot in (0, 1)]
         assert sorted(p.payload.decode() for p in parcels) == sorted(f"«{','.join(w)}»" for w in wanted)
         assert {(p.slot, p.state, p.content) for p in parcels} == {(0, KEEPS_NOTHING, Content.REPORT)}
 
 
-def test_a_frame_that_is_no_batch_of_spark_is_run_as_it_was_planned(spark: SparkSession) -> None:
+def test_rows_that_are_no_batch_of_spark_are_those_a_job_is_made_of_or_refused(spark: SparkSession) -> None:
     rows = spark.range(3, numPartitions=1).selectExpr("id AS n")
-    (parcel,) = SlotJob(rows.coalesce(1).mapInArrow(_counted, PARCEL)).run(rows)  # type: ignore[arg-type]
-    assert parcel.payload.decode() == "«0,1,2»"
+    job = SlotJob(rows.coalesce(1).mapInArrow(_counted, PARCEL), rows)  # type: ignore[arg-type]
+    assert [p.payload.decode() for p in job.run(rows)] == ["«0,1,2»"]
+    with pytest.raises(Py4JError, match="cannot be cast"):
+        job.run(spark.range(4).selectExpr("id AS n"))
+    with pytest.raises(Py4JError, match="one leaf of rows"):
+        job.run(_rows(spark, range(4), partitions=1))
 
 
 def test_the_settings_of_the_session_reach_the_tasks_of_a_job(spark: SparkSession) -> None:
@@ -60,9 +79,9 @@ def test_the_settings_of_the_session_reach_the_tasks_of_a_job(spark: SparkSessio
         row = {"slot": 1, "state": KEEPS_NOTHING, "content": "report", "payload": str(found).encode()}
         yield pa.RecordBatch.from_pylist([row], schema=SCHEMA)
 
-    own = spark.newSession()
+    own = _session(spark)
     rows = _rows(own, range(2), partitions=1)
-    job = SlotJob(rows.mapInArrow(told, PARCEL))  # type: ignore[arg-type]
+    job = SlotJob(rows.mapInArrow(told, PARCEL), rows)  # type: ignore[arg-type]
     for word in ("first", "second"):
         own.conf.set("spark.anabranch.told", word)
         assert [p.payload for p in job.run(rows)] == [word.encode()]

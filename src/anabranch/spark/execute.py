@@ -40,7 +40,7 @@ def execute_on_spark(
     cases = cases_of(task.routers())
     slot_map = None if task.gathers else task.slot_map()
     shape = (rows.sparkSession, read_as, task.wire.lanes, task.wire.sequenced, cases, slot_map, task.hops)
-    job = stages.job(shape, lambda: _parcels(rows, task, stages, read_as, cases, slot_map))
+    job = stages.job(shape, rows, lambda: _parcels(rows, task, stages, read_as, cases, slot_map))
     left = opened(_collected(job, rows))
     assert not left, "rows that leave the last hop have nowhere to go"
     return left.reports

@@ -25,9 +25,7 @@ package anabranch;
 import java.io.ByteArrayOutputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
-import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.LogicalRDD;
@@ -39,14 +37,18 @@ import scala.collection.mutable.ArrayBuffer;
 import scala.runtime.AbstractFunction0;
 
 public class SlotJobs {
-    /** The parcels that a plan makes of the rows of a batch. */
-    public byte[] run(final SparkPlan planned, final Dataset rows) throws IOException {
-        final SparkSession session = rows.queryExecution().sparkSession();
+    /** The parcels that a plan makes of the rows of a batch, or, if there are none, of its own. */
+    public byte[] run(final SparkPlan planned, final Dataset made, Dataset rows) throws IOException {
+        final SparkSession session = made.queryExecution().sparkSession();
+        final LogicalRDD mine = rows == null ? null : (LogicalRDD) rows.logicalPlan();
+        if (mine != null && leaves(planned) != 1) {
+            throw new IllegalStateException("a plan with one leaf of rows is needed: " + planned);
+        }
         return bytes((InternalRow[]) session.withActive(new AbstractFunction0() {
             public Object apply() {
                 return SQLExecution.withSQLConfPropagated(session, new AbstractFunction0() {
                     public Object apply() {
-                        return over(planned, rows.logicalPlan()).executeCollect();
+                        return over(planned, mine).executeCollect();
                     }
                 });
             }
@@ -54,13 +56,12 @@ public class SlotJobs {
     }
 
     /** The plan over other rows. Every run needs nodes of its own, which keep what they have shuffled. */
-    static SparkPlan over(SparkPlan planned, LogicalPlan rows) {
-        if (planned instanceof RDDScanExec && rows instanceof LogicalRDD) {
+    static SparkPlan over(SparkPlan planned, LogicalRDD rows) {
+        if (planned instanceof RDDScanExec && rows != null) {
             RDDScanExec leaf = (RDDScanExec) planned;
-            LogicalRDD mine = (LogicalRDD) rows;
             return new RDDScanExec(
-                leaf.output(), mine.rdd(), leaf.name(), mine.outputPartitioning(), mine.outputOrdering(),
-                mine.stream());
+                leaf.output(), rows.rdd(), leaf.name(), rows.outputPartitioning(), rows.outputOrdering(),
+                rows.stream());
         }
         Seq children = planned.children();
         if (children.isEmpty()) {
@@ -71,6 +72,14 @@ public class SlotJobs {
             others.addOne(over((SparkPlan) children.apply(i), rows));
         }
         return (SparkPlan) planned.withNewChildren((Seq) others.toSeq());
+    }
+
+    static int leaves(SparkPlan planned) {
+        int found = planned instanceof RDDScanExec ? 1 : 0;
+        for (int i = 0; i < planned.children().size(); i++) {
+            found += leaves((SparkPlan) planned.children().apply(i));
+        }
+        return found;
     }
 
     static byte[] bytes(InternalRow[] rows) throws IOException {
@@ -97,16 +106,18 @@ class SlotJob:
     Parameters
     ----------
     made
-        What it makes of the rows of some batch: parcels, all there is in the frame.
+        The parcels that it makes of some rows: those of a batch, or others, with which alone it runs then.
     """
 
-    def __init__(self, made: DataFrame) -> None:
+    def __init__(self, made: DataFrame, rows: DataFrame) -> None:
+        self._made, self._rows = made, rows
         self._plan = made._jdf.queryExecution().executedPlan()
         self._jobs = _jobs(made.sparkSession.sparkContext)
 
     def run(self, rows: DataFrame) -> list[Parcel]:
-        """What it makes of other rows with the same columns; one action."""
-        return list(parcels_in(self._jobs.run(self._plan, rows._jdf)))
+        """What it makes of rows with the same columns; one action."""
+        others = None if rows is self._rows else rows._jdf
+        return list(parcels_in(self._jobs.run(self._plan, self._made._jdf, others)))
 
 
 def parcels_in(data: bytes) -> Iterator[Parcel]:

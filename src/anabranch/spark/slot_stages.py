@@ -65,10 +65,10 @@ class SlotStages:
         self._columns: dict[tuple[int, tuple[str, ...]], Column] = {}
         self._job: tuple[Hashable, SlotJob] | None = None
 
-    def job(self, shape: Hashable, make: Callable[[], DataFrame]) -> SlotJob:
-        """The job of a batch: that of the batch before, if its shape is the same."""
+    def job(self, shape: Hashable, rows: DataFrame, make: Callable[[], DataFrame]) -> SlotJob:
+        """The job that makes something of the rows: that of the batch before, if its shape is the same."""
         if self._job is None or self._job[0] != shape:
-            self._job = shape, SlotJob(make())
+            self._job = shape, SlotJob(make(), rows)
         return self._job[1]
 
     def first(self, rows: DataFrame, wire: Wire) -> DataFrame:
