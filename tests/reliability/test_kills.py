@@ -35,7 +35,7 @@ def test_drivers_killed_at_steps_of_the_commit_protocol_and_workers_in_mid_batch
         assert (step == "fence held") == ("batch" not in driver.output()), driver.output()[-2000:]
         if step == "reports in" and batch % 4 < 2:
             assert run.spark_is_ahead(), "Spark has taken the batch for done that died"
-    driver = run.start(plan_ahead=True)
+    driver = run.start()
     assert driver.kill_in_batch(8, after_ms=300, group=True)
     for batch, slot in ((10, 0), (10, 1), (11, 1)):
         run.plant("kill", batch, slot)
