@@ -75,12 +75,17 @@ def test_a_log_that_is_not_ahead_stays_as_it_is(batch: int, tmp_path: Path) -> N
 
 
 @pytest.mark.spark
-def test_sources_that_forget_a_batch_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_streams_that_must_know_when_a_batch_has_run_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     stay = spark.readStream.schema("id long").json(str(tmp_path))
     cleaned = spark.readStream.schema("id long").option("CLEANSOURCE", "delete").json(str(tmp_path))
     check_repeatable({"a": stay, "b": stay.selectExpr("id + 1 AS id")})
-    with pytest.raises(ConfigError, match=r"stream 'b' removes the files .*cleanSource"):
+    with pytest.raises(ConfigError, match=r"stream 'b' removes files .*cleanSource"):
         check_repeatable({"a": stay, "b": cleaned})
+    with pytest.raises(ConfigError, match=r"more than rows one by one \(Deduplicate"):
+        check_repeatable({"a": stay.selectExpr("id % 7 AS k").dropDuplicates(["k"])})
+    timed = stay.selectExpr("timestamp_micros(id) AS ts").withWatermark("ts", "1 second")
+    with pytest.raises(ConfigError, match="EventTimeWatermark"):
+        check_repeatable({"a": timed})
     session = ab.Session(spark, tmp_path / "ck", plan_ahead="true")
     session.stream("r", spark.readStream.format("rate").load(), time="timestamp", lateness="1 second")
     session.query("q", "SELECT value FROM r", lambda *_: None)

@@ -1,4 +1,4 @@
-"""Whether the sources of a run can be read again after Spark has told them that a batch is done."""
+"""Whether Spark may take the batches of a run for done while they run (`plan_ahead`)."""
 
 from __future__ import annotations
 
@@ -11,41 +11,57 @@ from anabranch.errors import ConfigError
 from anabranch.spark.kafka.connector import is_kafka
 from anabranch.spark.reading.sources import FILES
 
+_BY_ROW = frozenset(
+    {
+        *(
+            "Project",
+            "Filter",
+            "Generate",
+            "SubqueryAlias",
+            "Union",
+            "Repartition",
+            "RepartitionByExpression",
+        ),
+        *("MapElements", "MapPartitions", "TypedFilter", "DeserializeToObject", "SerializeFromObject"),
+        *("Repartition", "RepartitionByExpression", "MapInArrow", "MapInPandas"),
+    }
+)
+"""Steps that go from row to row: Spark keeps no state of them, and asks nothing of them after a batch."""
+
 
 def check_repeatable(frames: Mapping[str, DataFrame]) -> None:
-    """Refuse sources that may forget a batch that Spark has handed over and nobody has committed yet."""
+    """Refuse streams that need to know when a batch has really run."""
     for stream, frame in frames.items():
-        for kind, cleans in _sources(frame):
-            if cleans:
-                why = "removes the files of a batch that Spark takes for done (cleanSource)"
-            elif not is_kafka(kind) and kind not in FILES:
-                why = f"is a {kind} source, which may forget a batch that Spark takes for done"
-            else:
-                continue
-            raise ConfigError(
-                f"plan_ahead = 'true': stream {stream!r} {why}, and Spark does so before the batch is "
-                "committed. It goes with files that stay, and with Kafka: leave it off"
-            )
+        plan: Any = frame._jdf.queryExecution()
+        for node in _nodes(plan.analyzed()):
+            if (why := _why_not(node)) is not None:
+                raise ConfigError(
+                    f"plan_ahead = 'true': stream {stream!r} {why}. Spark would take a batch for done before "
+                    "it has run: leave plan_ahead off"
+                )
 
 
-def _sources(frame: DataFrame) -> Iterator[tuple[str, bool]]:
-    """Format of each source of a stream, and whether it removes what has been read."""
-    plan: Any = frame._jdf.queryExecution()
-    leaves = plan.analyzed().collectLeaves()
-    for leaf in (leaves.apply(i) for i in range(leaves.size())):
-        match leaf.getClass().getSimpleName():
-            case "StreamingRelation":
-                source = leaf.dataSource()
-                yield source.className().lower(), _cleans(source.options())
-            case "StreamingRelationV2":
-                yield leaf.sourceName().lower(), False
+def _why_not(node: Any) -> str | None:
+    kind = node.getClass().getSimpleName()
+    if kind == "StreamingRelation" and _cleans(node.dataSource().options()):
+        return "removes files that have been read (cleanSource)"
+    if kind in ("StreamingRelation", "StreamingRelationV2"):
+        source = (node.dataSource().className() if kind == "StreamingRelation" else node.sourceName()).lower()
+        return None if source in FILES or is_kafka(source) else f"is a {source} source, which may forget rows"
+    return None if kind in _BY_ROW else f"has a step in Spark that does more than rows one by one ({kind})"
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    children = plan.children()
+    for i in range(children.size()):
+        yield from _nodes(children.apply(i))
 
 
 def _cleans(options: Any) -> bool:
-    pairs = (pair for pair in _each(options.iterator()) if pair._1().lower() == "cleansource")
-    return any(pair._2().lower() != "off" for pair in pairs)
-
-
-def _each(iterator: Any) -> Iterator[Any]:
-    while iterator.hasNext():
-        yield iterator.next()
+    pairs = options.iterator()
+    while pairs.hasNext():
+        pair = pairs.next()
+        if pair._1().lower() == "cleansource" and pair._2().lower() != "off":
+            return True
+    return False
