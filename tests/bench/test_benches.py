@@ -58,13 +58,17 @@ def test_a_select_at_ingest_gives_what_spark_gives(spark: SparkSession, tmp_path
 
 
 @pytest.mark.spark
-def test_both_engines_give_the_same_windows(spark: SparkSession, tmp_path: Path) -> None:
+def test_all_engines_give_the_same_windows(spark: SparkSession, tmp_path: Path) -> None:
     bench = WindowBench(rows=300, keys=20, batches=9, window_batches=2, warm_s=0)
     results = list(run_window_bench(spark, bench, tmp_path))
-    assert [r.difference for r in results] == [None, None]
-    assert [r.outcome.engine.split()[0] for r in results] == ["Anabranch", "Spark"]
-    assert all(r.outcome.result_rows >= 20 for r in results if isinstance(r.outcome, EngineRun))
-    assert engines_table(bench.title, results).row_count == 2
+    assert [r.difference for r in results] == [None, None, None]
+    names = [r.outcome.engine for r in results]
+    assert names[:2] == ["Anabranch", "Anabranch, plan_ahead"]
+    assert names[2].startswith("Spark")
+    runs = [r.outcome for r in results if isinstance(r.outcome, EngineRun)]
+    assert {run.input_rows for run in runs} == {9 * 300}
+    assert all(run.result_rows >= 20 for run in runs)
+    assert engines_table(bench.title, results).row_count == 3
     assert json.dumps(engines_json(bench, results))
 
 

@@ -25,7 +25,7 @@ from anabranch.exchange.split_router import HotKey, SplitInput, SplitRouter
 from anabranch.exchange.station_router import Redirect, Ways
 from anabranch.language.flow import bind_query
 from anabranch.plan.inputs import HASH, TIME
-from anabranch.spark.reading.ingest import relabelled, route
+from anabranch.spark.reading.ingest import cases_of, relabelled, route
 from anabranch.testing.stream_model import accepted_rows, expected_rows
 from tests.engine.stations import names_of
 from tests.engine.test_hot_groups import TEXTS as GROUPS
@@ -119,7 +119,9 @@ def test_the_sql_of_every_router_places_rows_as_its_arrays_do(spark: SparkSessio
         second = slot_map.rows_of(1, placed.column(HASH).to_numpy(), placed.column(TAG).to_numpy())
         expected = placed.append_column("slot", pa.array(second.astype(np.int64))).to_pylist()
         frame = spark.createDataFrame(rows)  # from Arrow: pandas would round numbers beside NULLs
-        there = route(frame, routers, slot_map).select("id", TAG, HASH, spark_partition_id().alias("slot"))
+        there = route(frame, cases_of(routers), slot_map).select(
+            "id", TAG, HASH, spark_partition_id().alias("slot")
+        )
         found = there.collect()
         assert Counter(tuple(r.asDict().values()) for r in found) == Counter(
             tuple(row.values()) for row in expected

@@ -179,6 +179,33 @@ def test_what_a_batch_raises_is_why_the_run_failed_and_listeners_hear_it_last(tm
     assert told == [driver.error]
 
 
+def test_a_batch_beside_sparks_query_that_fails_ends_the_run_though_no_other_batch_comes(
+    tmp_path: Path,
+) -> None:
+    def publish(results: ab.ResultBatch) -> None:
+        raise ValueError("no room")
+
+    local = local_run(tmp_path, q=SimpleNamespace(open=lambda *_: None, publish=publish))
+    driver, query = RunDriver(local.loop, local.fence), Query()
+    driver.begin(lambda: query, step=local.loop.step)  # type: ignore[arg-type,return-value]
+    driver.beside.begin(lambda: driver.process(0, offsets="0", source_id="local", stopped=None))
+    assert driver.wait(LONG_S)
+    assert query.ended.is_set()
+    assert "no room" in str(driver.error)
+
+
+def test_a_batch_beside_sparks_query_does_not_run_when_the_run_is_being_stopped(tmp_path: Path) -> None:
+    local = local_run(tmp_path)
+    driver, query = RunDriver(local.loop, local.fence), Query()
+    driver.begin(lambda: query, step=local.loop.step)  # type: ignore[arg-type,return-value]
+    driver.is_stopping = True
+    driver.beside.begin(lambda: driver.process(0, offsets="0", source_id="local", stopped=None))
+    driver.beside.wait()
+    driver.stop()
+    assert driver.error is None
+    assert local.loop.manifest is None
+
+
 def test_a_run_that_ended_by_itself_was_not_stopped(tmp_path: Path) -> None:
     local = local_run(tmp_path)
     driver, query = RunDriver(local.loop, local.fence), Query()

@@ -18,6 +18,7 @@ import pyarrow as pa
 from anabranch.language.flow import parse_flow
 from anabranch.language.oracle.oracle_sql import oracle_sql, oracle_table
 from anabranch.plan.logical import Flow
+from anabranch.state import PosixStorage, newest
 from anabranch.testing.oracle_compare import assert_same_rows
 from anabranch.workloads.stream_files import Workload
 from anabranch.workloads.uniform import uniform_streams
@@ -57,15 +58,24 @@ class KilledRun:
         )
         return [str(self.flow_file), str(self.checkpoint), *(f"{k}={v}" for k, v in conf.items())]
 
-    def start(self, *, crash_at: str = "", group: bool = False, master: str = "local[2,4]") -> Driver:
+    def start(
+        self,
+        *,
+        crash_at: str = "",
+        group: bool = False,
+        master: str = "local[2,4]",
+        plan_ahead: bool = False,
+    ) -> Driver:
         """Start a driver that may die at a step, by its own hand."""
+        settings = self.arguments(master)
+        settings += ["spark.anabranch.plan_ahead=true"] if plan_ahead else []
         asked = {"ANABRANCH_CRASH_AT": crash_at} if crash_at else {}
         asked |= {"ANABRANCH_CRASH_GROUP": "1"} if group else {}
         asked["PYTHONPATH"] = with_tests(os.environ.get("PYTHONPATH"))
         log = self.root / "driver.log"
         with log.open("ab") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.crash_driver", *self.arguments(master)],
+                [sys.executable, "-m", "tests.support.crash_driver", *settings],
                 env=os.environ | asked,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -85,6 +95,13 @@ class KilledRun:
     def planted(self) -> list[str]:
         """Failures that have not happened yet."""
         return sorted(p.name for p in (self.checkpoint / FAULTS).glob("*-*-*"))
+
+    def spark_is_ahead(self) -> bool:
+        """Whether Spark has taken a batch for done that no manifest has."""
+        manifest = newest(PosixStorage(self.checkpoint))
+        logs = (self.checkpoint / "spark" / "commits").iterdir()
+        done = max((int(f.name) for f in logs if f.name.isdecimal()), default=-1)
+        return manifest is not None and done == manifest.batch + 1
 
     def assert_files_lost(self) -> None:
         """Every failure that was planted has happened, and shuffle files were there to be lost."""

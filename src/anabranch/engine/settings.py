@@ -25,6 +25,7 @@ _CHOICES = {
     "isolation": ("shared", "per_site"),
     "sharing": ("auto", "always", "open", "off"),
     "sink_failures": ("wait", "end", "stop"),
+    "plan_ahead": ("true", "false"),
 }
 _MAY_BE_AUTO = ("one_slot_rows", "skew_buffer_rows", "work_memory_mb")
 _LITTLE_ROWS = 100_000
@@ -89,6 +90,8 @@ class Settings:
     """Results that may wait for one sink, in MiB, before its queries end; 0 is any number."""
     sink_backlog_steps: int = 10_000
     """Steps whose results may wait for one sink; 0 is any number."""
+    plan_ahead: str = "false"
+    """Whether Spark plans the next batch while one runs: `true`, `false`."""
     end_of_input: str = "false"
     """Whether a run that reads what is available and stops declares that nothing older will come."""
 

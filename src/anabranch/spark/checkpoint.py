@@ -9,6 +9,7 @@ import xxhash
 
 from anabranch.errors import StateError
 from anabranch.state import Manifest
+from anabranch.state.storage.local_files import sync_folder
 
 SPARK_CHECKPOINT = "spark"
 """Folder of the checkpoint that Spark keeps its offsets in."""
@@ -38,11 +39,26 @@ def check_spark_checkpoint(checkpoint: Path, manifest: Manifest | None) -> None:
             f"the state is at batch {manifest.batch}, but Spark's own checkpoint {folder} was replaced by "
             "that of another run. Restore both from the same moment, or start with a new checkpoint"
         )
-    if manifest.batch not in (committed, committed + 1):
+    if manifest.batch not in (committed - 1, committed, committed + 1):
         raise StateError(
             f"Spark has finished batch {committed}, but the state is at batch {manifest.batch}: one of the "
             "two was restored without the other. Restore both, or start with a new checkpoint"
         )
+
+
+def rewind_spark(checkpoint: Path, manifest: Manifest | None) -> None:
+    """Let Spark repeat a batch that it took for done while it ran beside it, if it was not committed.
+
+    Of the batch after that one, which Spark may have begun to plan, the offsets go first: a process that dies
+    in between leaves what Spark leaves when it dies.
+    """
+    folder = checkpoint / SPARK_CHECKPOINT
+    if manifest is None or not (folder / "commits" / str(manifest.batch + 1)).exists():
+        return
+    for log, batch in (("offsets", manifest.batch + 2), ("commits", manifest.batch + 1)):
+        for name in (f".{batch}.crc", f"{batch}"):
+            (folder / log / name).unlink(missing_ok=True)
+        sync_folder(folder / log)
 
 
 def spark_position(checkpoint: Path, batch: int) -> tuple[str, str]:

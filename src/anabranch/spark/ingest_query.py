@@ -13,7 +13,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from anabranch.engine.reports import SlotReport
 from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
 from anabranch.engine.task.slot_task import SlotTask
-from anabranch.spark.checkpoint import SPARK_CHECKPOINT, spark_position
+from anabranch.spark.batch_function import for_each_batch
+from anabranch.spark.checkpoint import SPARK_CHECKPOINT, rewind_spark, spark_position
 from anabranch.spark.execute import execute_on_spark
 from anabranch.spark.interrupt import await_interrupt
 from anabranch.spark.reading.empty_files import EmptyFiles
@@ -36,6 +37,8 @@ class IngestQuery:
         By stream, what its source brings.
     warmed
         Waits until the workers are warm.
+    plan_ahead
+        Whether Spark plans the next batch while one runs.
     name, trigger
         Of Spark's query.
     """
@@ -48,12 +51,13 @@ class IngestQuery:
         tables: TableReader,
         warmed: Callable[[], None],
         *,
+        plan_ahead: bool,
         name: str | None,
         trigger: Mapping[str, Any],
     ) -> None:
         self._spark, self._checkpoint, self._frames = spark, checkpoint, frames
         self._tables, self._warmed = tables, warmed
-        self._name, self._trigger = name, trigger
+        self._plan_ahead, self._name, self._trigger = plan_ahead, name, trigger
         self._empty_files = EmptyFiles(checkpoint)
         self._stages = SlotStages()
         self._driver: RunDriver | None = None
@@ -72,7 +76,6 @@ class IngestQuery:
     def begin(self, driver: RunDriver, *, end_of_input: bool) -> None:
         """Start Spark's query, and let the driver watch over it."""
         loop, self._driver = driver.loop, driver
-
         driver.without_rows = lambda: self._without_rows(loop)
 
         def launch() -> StreamingQuery:
@@ -96,12 +99,15 @@ class IngestQuery:
     def _launch(self, driver: RunDriver) -> StreamingQuery:
         """Start Spark's query for the queries there are now."""
         loop, self._is_set = driver.loop, False
+        rewind_spark(self._checkpoint, loop.manifest)
         with same_everywhere(self._spark):
             met = self._tables.joined(loop.catalog.table_joins)
             self._wired = ingest(loop.layout, loop.wire, loop.catalog.streams, self._frames, met)
-        writer = self._wired.writeStream.foreachBatch(
-            lambda rows, batch: self._process(driver, rows, batch)
-        ).option("checkpointLocation", str(self._checkpoint / SPARK_CHECKPOINT))
+        self._stages = SlotStages()
+        writer = self._wired.writeStream.option(
+            "checkpointLocation", str(self._checkpoint / SPARK_CHECKPOINT)
+        )
+        for_each_batch(writer, self._spark, lambda rows, batch: self._process(driver, rows, batch))
         writer = writer if self._name is None else writer.queryName(self._name)
         with (
             source_names(self._spark, loop.catalog.streams),
@@ -114,7 +120,8 @@ class IngestQuery:
         return query
 
     def _process(self, driver: RunDriver, rows: DataFrame, batch: int) -> None:
-        """Run one micro-batch; Spark calls it."""
+        """Run one micro-batch, or begin it; Spark calls it."""
+        driver.beside.wait()
         if not self._is_set:  # Spark's query has a session of its own, the same in every batch
             for key, value in batch_conf(driver.loop.wire).items():
                 rows.sparkSession.conf.set(key, value)
@@ -122,14 +129,24 @@ class IngestQuery:
         offsets, source_id = spark_position(self._checkpoint, batch)
         self._warmed()
         changes = self._tables.note(batch)
-        driver.process(
-            batch,
-            offsets=offsets,
-            source_id=source_id,
-            ready=lambda: self._hand_over(rows),
-            stopped=lambda: await_interrupt(rows),
-        )
-        driver.note([*changes, *self._empty_files.events(batch)])
+
+        def run(stopped: Callable[[], None] | None) -> None:
+            driver.process(
+                batch,
+                offsets=offsets,
+                source_id=source_id,
+                ready=lambda: self._hand_over(rows),
+                stopped=stopped,
+            )
+            driver.note([*changes, *self._empty_files.events(batch)])
+
+        # A checkpoint without a manifest and with a batch that Spark has finished is refused: not the first.
+        # With tables neither: the batch under way says which of their versions are in use.
+        is_first = driver.loop.manifest is None
+        if self._plan_ahead and driver.takes_batches and not is_first and not self._tables.any:
+            driver.beside.begin(lambda: run(None))
+        else:
+            run(lambda: await_interrupt(rows))
 
     def _without_rows(self, loop: BatchLoop) -> None:
         """Let the next step work on no rows."""

@@ -18,6 +18,7 @@ from anabranch.engine.step.batch_loop import BatchLoop, BatchSummary
 from anabranch.engine.step.times.idle_steps import IdleSteps
 from anabranch.engine.task.arrival.sent_rows import Relabelling, SentRows
 from anabranch.errors import AnabranchError
+from anabranch.spark.batch_beside import BatchBeside
 from anabranch.spark.failures import explain_failure
 from anabranch.spark.kafka.broker_watch import BrokerWatch
 from anabranch.state.fence import Fence
@@ -64,6 +65,8 @@ class RunDriver:
         """Lets the next step work on no rows."""
         self.settle: Callable[[], None] = lambda: None
         """Waits for what was begun beside the batches: Spark complains if a process ends before."""
+        self.beside = BatchBeside(self._fail_beside)
+        """Runs batches that Spark does not wait for."""
         self._fence = fence
         self._watch_kafka = watch
         self._turn = threading.Lock()
@@ -91,7 +94,7 @@ class RunDriver:
         offsets: str,
         source_id: str,
         ready: Callable[[], None] = lambda: None,
-        stopped: Callable[[], None] = lambda: None,
+        stopped: Callable[[], None] | None = lambda: None,
     ) -> None:
         """Run one micro-batch; Spark calls it.
 
@@ -101,17 +104,23 @@ class RunDriver:
             Called when it is this batch's turn.
         stopped
             Called instead of running the batch when the run is being stopped; must raise, or Spark would take
-            the batch for done.
+            the batch for done. None for a batch that Spark does not wait for: it has done so already.
         """
         with self._turn:
-            if not self.is_stopping and not self.is_stale:
+            if self.takes_batches:
                 ready()
                 self.read_mail()
                 self._process(batch, offsets, source_id)
                 self._let_rows_in()
                 return
-        self._refused.set()
-        stopped()  # without the turn: whoever stops waits for it
+        if stopped is not None:
+            self._refused.set()
+            stopped()  # without the turn: whoever stops waits for it
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether a batch of Spark's query is run, instead of refused."""
+        return not self.is_stopping and not self.is_stale
 
     @property
     def is_stale(self) -> bool:
@@ -237,9 +246,12 @@ class RunDriver:
             before = self.query
             try:
                 before.processAllAvailable()
+                self._await_batch()
             except (PySparkException, Py4JError):
                 if not self._restart.is_set() and before is self.query:
                     self.wait()  # told by `error`
+            if self.cause is not None:
+                self.wait()
             with self._turn:
                 while self.is_active and not self.is_stopping and self._step_is_due():
                     self._committed(self._stepped(self._step))
@@ -292,6 +304,7 @@ class RunDriver:
         if self._watch_kafka is not None:
             self._watch_kafka.stop()
         self.settle()
+        self.beside.close()
         self._fence.release()
         if self.cause is not None:
             self.error = explain_failure(self.cause)
@@ -338,6 +351,13 @@ class RunDriver:
         else:
             if (failure := query.exception()) is not None:
                 self._fail(failure)
+        self._await_batch()
+
+    def _await_batch(self) -> None:
+        try:
+            self.beside.wait()
+        except BaseException as error:
+            self._fail(error)
 
     def _take_last_steps(self, steps: Iterator[BatchSummary]) -> None:
         for step in steps:
@@ -365,6 +385,11 @@ class RunDriver:
             yield
         finally:
             self._telling.discard(threading.get_ident())
+
+    def _fail_beside(self, error: BaseException) -> None:
+        """A batch has failed that runs beside Spark's query; that may wait for the batch, or for rows."""
+        self._fail(error)
+        threading.Thread(target=self.query.stop, name="anabranch-failed", daemon=True).start()
 
     def _fail_between_batches(self, error: BaseException) -> None:
         self._fail(error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +27,7 @@ from anabranch.engine.task.slot_task import SlotTask
 from anabranch.engine.task.worker.worker_process import give_back_surplus, keep_memory, spare_modules
 from anabranch.plan.inputs import HASH, SEQUENCE, TIME
 from anabranch.plan.states.state_id import StateId
+from anabranch.spark.slot_job import SlotJob
 
 _TOLD = "spark.anabranch.slot.task"
 # Not as text, which Spark would parse in every batch.
@@ -48,12 +49,12 @@ def tell(spark: SparkSession, task: SlotTask) -> None:
 
 def packed(task: SlotTask) -> str:
     """What travels to the slots."""
-    return base64.b85encode(pickle.dumps(task, protocol=pickle.HIGHEST_PROTOCOL)).decode()
+    return base64.b64encode(pickle.dumps(task, protocol=pickle.HIGHEST_PROTOCOL)).decode()
 
 
 def unpacked(text: str) -> SlotTask:
     """The task; it comes from the driver of the same application."""
-    task: SlotTask = pickle.loads(base64.b85decode(text))  # noqa: S301
+    task: SlotTask = pickle.loads(base64.b64decode(text))  # noqa: S301
     return task
 
 
@@ -62,6 +63,13 @@ class SlotStages:
 
     def __init__(self) -> None:
         self._columns: dict[tuple[int, tuple[str, ...]], Column] = {}
+        self._job: tuple[Hashable, SlotJob] | None = None
+
+    def job(self, shape: Hashable, rows: DataFrame, make: Callable[[], DataFrame]) -> SlotJob:
+        """The job that makes something of the rows: that of the batch before, if its shape is the same."""
+        if self._job is None or self._job[0] != shape:
+            self._job = shape, SlotJob(make(), rows)
+        return self._job[1]
 
     def first(self, rows: DataFrame, wire: Wire) -> DataFrame:
         """What the slots make of the rows that ingest sends them."""

@@ -56,6 +56,8 @@ class Requests:
                     "end_of_input cannot change while the session runs: give it at the start, as "
                     "session.start(endOfInput=True, availableNow=True)"
                 )
+            if changed.plan_ahead != self.settings.plan_ahead:
+                raise ConfigError("plan_ahead cannot change while the session runs: set it before the start")
             self.settings = changed
 
     def migrate(self, migrations: Sequence[Migration]) -> None:

@@ -63,19 +63,21 @@ def relabelled(rows: DataFrame, read_as: Relabelling) -> DataFrame:
     return rows.selectExpr(*others, f"inline({read_as.copies_sql()}) AS ({TAG}, {HASH})")
 
 
-def route(
-    rows: DataFrame, routers: Sequence[Router], slot_map: SlotMap, *, gathers: bool = False
-) -> DataFrame:
+def cases_of(routers: Sequence[Router]) -> tuple[Case, ...]:
+    """What routers do with the rows of ingest."""
+    return tuple(case for router in routers for case in router.cases(_NAMES))
+
+
+def route(rows: DataFrame, cases: Sequence[Case], slot_map: SlotMap | None) -> DataFrame:
     """Send each row of a micro-batch to the slots that work on its partitions, nearly always one.
 
     Parameters
     ----------
-    gathers
-        The only slot takes all rows from where they are read.
+    slot_map
+        None if the only slot takes all rows from where they are read.
     """
-    cases = [case for router in routers for case in router.cases(_NAMES)]
     rows = _copied(_addressed(rows, cases), cases)
-    if gathers:
+    if slot_map is None:
         return rows.coalesce(1)
     slot = slot_map.sql(HASH, TAG)
     if not slot_map.copies:

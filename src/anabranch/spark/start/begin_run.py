@@ -26,6 +26,7 @@ from anabranch.spark.failures import explain_failure
 from anabranch.spark.ingest_query import IngestQuery
 from anabranch.spark.kafka.broker_watch import watch_over
 from anabranch.spark.live_queries import LiveQueries, sinks_at_start
+from anabranch.spark.reading.repeatable import check_repeatable
 from anabranch.spark.reading.sources import check_sources, open_sources, source_names
 from anabranch.spark.run import Run
 from anabranch.spark.run_driver import RunDriver
@@ -51,6 +52,8 @@ def begin_run(
     warm_up = warm_workers(spark, streams, tuple(declared.queries.values()))
     with source_names(spark, streams) as by_name:
         frames = open_sources(spark, streams, declared.frames, by_name=by_name)
+        if settings.plan_ahead == "true":
+            check_repeatable(frames)
         watch = watch_over(spark, checkpoint, frames, declared.sinks)
         storage = PosixStorage(checkpoint)
         fence = acquire(storage)
@@ -63,7 +66,16 @@ def begin_run(
             joined = declared.joined_tables(catalog)
             tables = TableReader(spark, storage, checkpoint, joined, declared.table_frames)
             tables.offer()
-            query = IngestQuery(spark, checkpoint, frames, tables, warm_up.wait, name=name, trigger=trigger)
+            query = IngestQuery(
+                spark,
+                checkpoint,
+                frames,
+                tables,
+                warm_up.wait,
+                plan_ahead=settings.plan_ahead == "true",
+                name=name,
+                trigger=trigger,
+            )
             loop = BatchLoop(
                 storage=storage,
                 fence=fence,

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 
-from py4j.java_gateway import JavaObject, JavaPackage
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
+
+from anabranch.spark.start.compiled_class import class_loader, java
 
 MANAGER = "anabranch.LogFiles"
 _SOURCE = """
@@ -69,23 +68,10 @@ def log_files_known(spark: SparkSession) -> Iterator[None]:
 
     Spark looks for it where the thread of a query does, which is where the thread looks that starts it.
     """
-    thread = _java(spark.sparkContext).lang.Thread.currentThread()
+    thread = java(spark.sparkContext).lang.Thread.currentThread()
     before = thread.getContextClassLoader()
-    thread.setContextClassLoader(_class_loader(spark.sparkContext))
+    thread.setContextClassLoader(class_loader(spark.sparkContext, _SOURCE))
     try:
         yield
     finally:
         thread.setContextClassLoader(before)
-
-
-@cache
-def _class_loader(context: SparkContext) -> JavaObject:
-    """Knows the class, and all that Spark does; compiled by what compiles Spark's own queries."""
-    compiler = context._jvm.org.codehaus.janino.SimpleCompiler()  # type: ignore[union-attr]
-    compiler.setParentClassLoader(_java(context).lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(_SOURCE)
-    return compiler.getClassLoader()
-
-
-def _java(context: SparkContext) -> JavaPackage:
-    return context._jvm.java  # type: ignore[union-attr]

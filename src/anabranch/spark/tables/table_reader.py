@@ -73,6 +73,11 @@ class TableReader:
         self._failures: list[Event] = []
         self.in_use: Versions = {}
 
+    @property
+    def any(self) -> bool:
+        """Whether some query reads a table."""
+        return bool(self._tables)
+
     def joined(self, joins: Mapping[str, Sequence[TableJoin]]) -> dict[str, list[JoinedTable]]:
         """By stream, the tables as its rows meet them."""
         frames = {table.name: self._frame(table) for table in self._tables}
