@@ -284,6 +284,8 @@ class BatchPaths:
         results = self._results_of(alias, order)
         for number, (probed, places) in enumerate(zip(order, covers, strict=True) if all(covers) else ()):
             needed, work = self._needed(alias, probed), self._unit_load * min(results[number], MOST_PROBES)
+            if number == 0:
+                places = self._stored(places)
             joined = self._covers[probed].joined(needed, places, self._loads_in[number], work)
             hops.append(Hop(probed, joined))
             self._count(number, probed, joined, work)
