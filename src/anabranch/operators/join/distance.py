@@ -1,9 +1,9 @@
 """The distance kernel: pairs of vectors no further apart than given, whose windows overlap.
 
-Candidates come from a product of matrices, block by block: two vectors are near where x·y - |x|²/2 - |y|²/2 is
-at least -d²/2. Its rounding is bounded (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1),
-and so much is allowed beyond the largest distance. The definition decides about each candidate: differences,
-squared, added from left to right in doubles.
+Candidates come from a product of matrices, block by block: two vectors are near where x·y - |x|²/2 - |y|²/2
+is at least -d²/2. Its rounding is bounded (Higham, Accuracy and Stability of Numerical Algorithms, section
+3.1), and so much is allowed beyond the largest distance. The definition decides about each candidate:
+differences, squared, added from left to right in doubles.
 """
 
 from __future__ import annotations
@@ -159,12 +159,12 @@ def _factors(ours: Vectors, theirs: Vectors) -> tuple[Factor, Factor] | None:
 
 def _least_product(ours: Factor, theirs: Factor, most: float) -> float:
     """What x·y - |x|²/2 - |y|²/2 may be at least, with all that rounding may take away."""
-    kind = ours.values.dtype
     reach = (ours.longest + theirs.longest) ** 2
+    kind = ours.values.dtype
     # d products and sums and a few more, and the rounding of every number to its type; twice that to be sure.
     terms = ours.values.shape[1] + 16
     slack = terms * (reach * float(np.finfo(kind).eps) + _SMALLEST[kind])
-    return -(most * most * (1 + 1e-12) / 2 + slack)
+    return float(-(most * most * (1 + 1e-12) / 2 + slack))
 
 
 def _all(rows: Rows32, others: Rows32) -> tuple[Rows32, Rows32]:
