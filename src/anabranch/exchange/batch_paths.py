@@ -147,9 +147,10 @@ class BatchPaths:
 
     def _joined(self, probed: int, owners: Ints) -> dict[int, frozenset[int]]:
         """By place the units that are joined there."""
-        names = self._names[probed]
-        mine = ((place, owners == place) for place in np.unique(owners[owners >= 0]).tolist())
-        return {self._places[place]: frozenset(compress(names, its.tolist())) for place, its in mine}
+        names, its, found = self._names[probed], owners.tolist(), dict[int, frozenset[int]]()
+        for place in sorted({*its} - {-1}):
+            found[self._places[place]] = frozenset(compress(names, map(place.__eq__, its)))
+        return found
 
     def _add(self, stream: int, name: int, stored: Ints) -> None:
         """Units of higher ranks cover this one, too."""
