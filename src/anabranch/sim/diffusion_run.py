@@ -209,8 +209,8 @@ class CoordinatedSites:
         """Places of each unit."""
 
     def second(self, number: int, came: npt.NDArray[np.int64]) -> Second:
-        setup, lanes = self._setup, range(len(self._setup.mips))
-        marks: dict[str, int | None] = dict.fromkeys(setup.aliases, number * SECOND_US)
+        setup, lanes, at = self._setup, range(len(self._setup.mips)), number * SECOND_US
+        marks: dict[str, int | None] = dict.fromkeys(setup.aliases, at)
         capacity = {p: mips / MEAN_MIPS for p, mips in enumerate(setup.mips)}
         here = BatchPaths(
             self._table,
@@ -233,7 +233,7 @@ class CoordinatedSites:
                 mine = rows // segments + (segment < rows % segments)
                 if mine:
                     self._take(sites, path, mine, stored)
-                    unit = Unit(unit_number(number, segment), path.places, 0, number * SECOND_US, mine)
+                    unit = Unit(unit_number(number, segment), path.places, at, at, mine)
                     units.setdefault(alias, []).append(unit)
                     stored[alias][unit.number] = mine
                     self.cover.append(len(path.places))

@@ -99,7 +99,7 @@ def _centre(values: Doubles) -> Doubles:
     apart = np.abs(values - mean).max()
     step = np.exp2(np.ceil(np.log2(apart))) if apart > 0 else 0.0
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        rounded: Doubles = np.rint(mean / step) * step
+        rounded: Doubles = np.rint(mean / step) * step + 0.0  # no -0.0, which would be another centre
     return np.where(np.isfinite(rounded), rounded, mean)
 
 
