@@ -7,10 +7,12 @@ import sys
 from dataclasses import replace
 from itertools import permutations, product
 
+import numpy as np
 import pytest
 
-from anabranch.exchange.coordinated_table import BatchPaths, CoordinatedTable, Path, Stream, Unit, unit_number
-from anabranch.exchange.set_cover import Covers
+from anabranch.exchange.batch_paths import BatchPaths
+from anabranch.exchange.coordinated_table import CoordinatedTable, Path, Stream, Unit, unit_number
+from anabranch.exchange.set_cover import cover, shared_out
 
 SITES = 6
 Row = tuple[str, int, int, int]
@@ -99,19 +101,30 @@ def test_units_go_only_when_no_row_can_reach_them(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(30))
 def test_a_cover_covers_and_every_thing_is_joined_at_one_place_that_has_it(seed: int) -> None:
     draw = random.Random(seed)
-    here, places = Covers(), {}
-    for i in range(draw.randint(1, 12)):
-        places[i] = set(draw.sample(range(8), draw.randint(1, 3)))
-        here.add(i, sorted(places[i]))
-    loads = {site: draw.random() for site in range(8)}
-    needed = draw.getrandbits(len(places)) & here.everything()
-    wanted = [i for i in places if needed >> i & 1]
-    cover = here.cover(needed, draw.sample(range(8), 2), loads)
-    assert all(places[i] & set(cover) for i in wanted)
-    assert len(set(cover)) == len(cover) <= max(1, len(wanted))
-    joined = here.joined(needed, cover, loads)
-    assert sorted(i for things in joined.values() for i in things) == wanted
-    assert all(place in places[i] for place, things in joined.items() for i in things)
+    things = draw.randint(1, 12)
+    has = np.zeros((8, things), dtype=np.bool_)
+    for thing in range(things):
+        has[draw.sample(range(8), draw.randint(1, 3)), thing] = True
+    loads = np.array([draw.random() for _ in range(8)])
+    needed = np.array([draw.choice((0.0, 1.0, 5.0)) for _ in range(things)])
+    ranks = np.array(draw.sample(range(8), 8)) if draw.random() < 0.3 else np.empty(0, dtype=np.int64)
+    found = cover(has, needed, np.array(draw.sample(range(8), 2)), loads, ranks)
+    assert len(set(found.tolist())) == len(found) <= max(1, np.count_nonzero(needed))
+    assert has[found][:, needed > 0].any(axis=0).all()
+    total, before = np.zeros(8), loads.sum()
+    owners = shared_out(has, needed, found, loads, total, np.ones(8), 2.0)
+    assert ((owners >= 0) == (needed > 0)).all()
+    assert all(owner in found and has[owner, thing] for thing, owner in enumerate(owners) if owner >= 0)
+    assert total.sum() == pytest.approx(loads.sum() - before) == pytest.approx(2.0 if len(found) else 0.0)
+
+
+def test_what_a_few_places_have_in_common_is_shared_out_evenly() -> None:
+    """Three places have all of 60 things, one of which counts ten times; the first is loaded already."""
+    has, needed = np.ones((3, 60), dtype=np.bool_), np.ones(60)
+    needed[7] = 10.0
+    loads = np.array([0.2, 0.0, 0.0])
+    shared_out(has, needed, np.arange(3), loads, np.zeros(3), np.ones(3), 1.0)
+    assert np.ptp(loads) < 0.03
 
 
 def test_a_hop_stays_where_the_rows_are_if_it_can() -> None:

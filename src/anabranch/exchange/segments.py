@@ -12,6 +12,7 @@ everything that is in use.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
@@ -54,7 +55,8 @@ class Segments:
     runs: tuple[Run, ...]
 
     def __post_init__(self) -> None:
-        if any((b.start - a.start) % a.length or b.start <= a.start for a, b in pairwise(self.runs)):
+        # Earlier runs were the last once: a decision should not take longer the more of them there are.
+        if any((b.start - a.start) % a.length or b.start <= a.start for a, b in pairwise(self.runs[-2:])):
             raise ValueError("a run begins where a segment of the run before it ends")
 
     @classmethod
@@ -124,8 +126,8 @@ class Segments:
 
     def without_before(self, time: int) -> Segments:
         """These segments without the runs that ended before or at a time."""
-        first = max((i for i, run in enumerate(self.runs) if run.start <= time), default=0)
-        return replace(self, runs=self.runs[first:])
+        first = max(0, bisect_right(self.runs, time, key=lambda run: run.start) - 1)
+        return replace(self, runs=self.runs[first:]) if first else self
 
     def used(self) -> PartitionSet:
         """Partitions that some segment has."""

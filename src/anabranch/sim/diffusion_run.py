@@ -9,7 +9,7 @@ share of the results that is found.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, islice, permutations
 
@@ -19,15 +19,14 @@ import numpy.typing as npt
 from anabranch.adapt.routing.coordinated_state import segments_of, warm_up_places
 from anabranch.adapt.routing.overhead import StreamRate, best_master
 from anabranch.exchange.aligned_router import AlignedRouter, AlignedTable, Member
+from anabranch.exchange.batch_paths import BatchPaths
 from anabranch.exchange.coordinated_table import (
-    BatchPaths,
     CoordinatedTable,
     Path,
     Stream,
     Unit,
     unit_number,
 )
-from anabranch.exchange.set_cover import Covers
 
 RECEIVE_MS = SEND_MS = 1.0
 PROBE_MS, USUAL_WINDOW_S = 10.0, 30.0
@@ -197,21 +196,21 @@ class CoordinatedSites:
 
     Parameters
     ----------
-    kind
-        How covers are chosen.
+    at_random
+        Covers are of places at random: what the paper compares with.
     """
 
-    def __init__(self, setup: Setup, kind: type[Covers] = Covers) -> None:
+    def __init__(self, setup: Setup, *, at_random: bool = False) -> None:
         self._setup = setup
-        self._kind = kind
+        self._at_random = random.Random(7) if at_random else None
         self._table = coordinated_table(setup)
         self._loads: dict[int, float] = {}
         self.cover: list[int] = []
         """Places of each unit."""
 
     def second(self, number: int, came: npt.NDArray[np.int64]) -> Second:
-        setup, lanes = self._setup, range(len(self._setup.mips))
-        marks: dict[str, int | None] = dict.fromkeys(setup.aliases, number * SECOND_US)
+        setup, lanes, at = self._setup, range(len(self._setup.mips)), number * SECOND_US
+        marks: dict[str, int | None] = dict.fromkeys(setup.aliases, at)
         capacity = {p: mips / MEAN_MIPS for p, mips in enumerate(setup.mips)}
         here = BatchPaths(
             self._table,
@@ -221,7 +220,7 @@ class CoordinatedSites:
             watermarks=marks,
             warm_up=warm_up_places(len(lanes)),
             capacity=capacity,
-            kind=self._kind,
+            at_random=self._at_random,
         )
         segments = segments_of(len(lanes))
         paths = here.of_all(dict.fromkeys(setup.aliases, segments))
@@ -234,7 +233,7 @@ class CoordinatedSites:
                 mine = rows // segments + (segment < rows % segments)
                 if mine:
                     self._take(sites, path, mine, stored)
-                    unit = Unit(unit_number(number, segment), path.places, 0, number * SECOND_US, mine)
+                    unit = Unit(unit_number(number, segment), path.places, at, at, mine)
                     units.setdefault(alias, []).append(unit)
                     stored[alias][unit.number] = mine
                     self.cover.append(len(path.places))
@@ -271,22 +270,6 @@ class CoordinatedSites:
         for place, results in made.items():
             for origin, part in first.items():
                 sites.results.append((origin, place, results * part / whole))
-
-
-class RandomCovers(Covers):
-    """Covers of places at random: what the paper compares with."""
-
-    draw = random.Random(7)
-
-    def cover(self, needed: int, before: Iterable[int], loads: Mapping[int, float]) -> tuple[int, ...]:
-        at = list(self._at.items())
-        self.draw.shuffle(at)
-        chosen = []
-        for place, bits in at:
-            if bits & needed:
-                chosen.append(place)
-                needed &= ~bits
-        return tuple(chosen)
 
 
 def one_join_per_site(setup: Setup, _: int, came: npt.NDArray[np.int64]) -> Second:

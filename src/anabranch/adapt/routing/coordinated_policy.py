@@ -18,8 +18,6 @@ from anabranch.plan.inputs import RoutedQuery
 
 MEMORY = 0.7
 """How much of a count is what it was before the last step."""
-CARRIED = 0.5
-"""Of what one place has been given more than another, how much is made up for in the next batch."""
 SLICES = 16
 """Slices of time of each segment in a batch."""
 
@@ -60,14 +58,8 @@ def coordinated_after(
     chosen = lanes_for(query, after, known.lanes, taken) or known.lanes
     beside, own = loads_beside(query, observed, after.sites)
     units = len(table.streams) * segments_of(len(chosen))
-    # Places of units that were planned have what was planned for them; others are as their sites are.
-    carried = known.loads_after(observed.batch) if told.units else dict(known.loads)
-    behind = min((carried.get(place, 0.0) for place in chosen), default=0.0)
-    loads = {
-        place: float(beside[after.site_of_partition[place]])
-        + CARRIED * max(0.0, carried.get(place, behind) - behind)
-        for place in chosen
-    }
+    # What places have been given unevenly is not made up for: each batch waits for its own busiest place.
+    loads = {place: float(beside[after.site_of_partition[place]]) for place in chosen}
     length = known.length
     if told.units and observed.elapsed_s > 0:
         length = max(1, int(observed.elapsed_s * 1e6) // (SLICES * segments_of(len(chosen))))

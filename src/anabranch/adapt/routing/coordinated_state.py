@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from math import ceil, isqrt
 from typing import Any
 
+from anabranch.exchange.batch_paths import BatchPaths
 from anabranch.exchange.coordinated_router import ALWAYS, Gate, Routes
-from anabranch.exchange.coordinated_table import MOST_SEGMENTS, BatchPaths, CoordinatedTable, Stream
+from anabranch.exchange.coordinated_table import MOST_SEGMENTS, CoordinatedTable, Stream
 from anabranch.plan.graph import JoinGraph
 from anabranch.plan.inputs import RoutedQuery
 
@@ -66,9 +67,7 @@ class CoordinatedState:
     rates: Mapping[str, float] = field(default_factory=dict)
     counted: Mapping[frozenset[str], tuple[float, float]] = field(default_factory=dict)
     gate: Gate = ALWAYS
-    _planned: dict[int, tuple[Routes, dict[int, float]]] = field(
-        default_factory=dict, init=False, compare=False, repr=False
-    )
+    _planned: dict[int, Routes] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @classmethod
     def new(cls, routed: RoutedQuery, lanes: Sequence[int], gate: Gate = ALWAYS) -> CoordinatedState:
@@ -78,13 +77,6 @@ class CoordinatedState:
 
     def routes(self, batch: int) -> Routes:
         """The paths of the units of the next batch; worked out once."""
-        return self._plan(batch)[0]
-
-    def loads_after(self, batch: int) -> dict[int, float]:
-        """Load value by place, with what the batch will have added."""
-        return self._plan(batch)[1]
-
-    def _plan(self, batch: int) -> tuple[Routes, dict[int, float]]:
         if batch not in self._planned:
             paths = BatchPaths(
                 self.table,
@@ -96,8 +88,7 @@ class CoordinatedState:
                 unit_load=self.unit_load,
             )
             segments = dict.fromkeys((s.alias for s in self.table.streams), segments_of(len(self.lanes)))
-            routes = Routes(batch, self.length, paths.of_all(segments), self.gate)
-            self._planned[batch] = routes, paths.loads
+            self._planned[batch] = Routes(batch, self.length, paths.of_all(segments), self.gate)
         return self._planned[batch]
 
     def used(self) -> frozenset[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -58,15 +59,14 @@ def cut_pairs(
 
 def _widest(rows: RowSet, names: tuple[str, ...]) -> int:
     """Bytes of the largest values of some columns together."""
-    return rows.derived(
-        ("widest", names), lambda: _HIDDEN + sum(_largest(rows.batch.column(n)) for n in names)
-    )
+    return rows.derived(("widest", names), lambda: _HIDDEN + sum(_largest(rows.batch, n) for n in names))
 
 
-def _largest(column: pa.Array) -> int:
-    if not _is_text(column.type):
-        return _fixed(column.type)
-    return _NUMBER + int(pc.max(pc.binary_length(column)).as_py() or 0)
+def _largest(rows: pa.RecordBatch, name: str) -> int:
+    fixed = _fixed(rows.schema.field(name).type)
+    if fixed is not None:
+        return fixed
+    return _NUMBER + int(pc.max(pc.binary_length(rows.column(name))).as_py() or 0)
 
 
 def _widths(rows: RowSet, names: Sequence[str], at: Rows32) -> Int64s:
@@ -74,12 +74,13 @@ def _widths(rows: RowSet, names: Sequence[str], at: Rows32) -> Int64s:
     widths = np.full(len(at), _HIDDEN)
     for name in names:
         column = rows.batch.column(name)
-        if _is_text(column.type):
-            lengths = pc.binary_length(column)
-            filled = pc.fill_null(lengths, 0) if lengths.null_count else lengths
-            widths += _NUMBER + filled.to_numpy(zero_copy_only=False)[at]
-        else:
-            widths += _fixed(column.type)
+        fixed = _fixed(column.type)
+        if fixed is not None:
+            widths += fixed
+            continue
+        lengths = pc.binary_length(column)
+        filled = pc.fill_null(lengths, 0) if lengths.null_count else lengths
+        widths += _NUMBER + filled.to_numpy(zero_copy_only=False)[at]
     return widths
 
 
@@ -92,7 +93,11 @@ def _is_text(kind: pa.DataType) -> bool:
     )
 
 
-def _fixed(kind: pa.DataType) -> int:
+@lru_cache(maxsize=256)
+def _fixed(kind: pa.DataType) -> int | None:
+    """Bytes of every value of a type; None of text."""
+    if _is_text(kind):
+        return None
     try:
         return max(1, int(kind.bit_width) // 8)
     except ValueError:  # of no fixed width: none of ours

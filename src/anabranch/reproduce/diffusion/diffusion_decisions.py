@@ -98,8 +98,7 @@ def _coordinated(window_s: int) -> tuple[float, float]:
         }
         marks = dict.fromkeys(NAMES, first)
         table = informed(state.table.added(units).without_before(marks), routed, rates, counted)
-        loads = state.loads_after(batch)
-        state = replace(state, table=table, loads=loads, watermarks=marks, unit_load=0.01)
+        state = replace(state, table=table, watermarks=marks, unit_load=0.01)
         batches.append(time.process_time() - began)
         deciding.append((decided - began) / sum(map(len, paths.values())))
     filled = 2 * window_s * 1_000_000 // BATCH_US

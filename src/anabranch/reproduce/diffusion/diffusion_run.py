@@ -33,6 +33,10 @@ class DiffusionTrace:
     """CPU time of the busiest slot, with sorting and writing, where sites have slots of their own."""
     state_mb: list[float] = field(default_factory=list)
     """What the fullest site keeps."""
+    found: list[int] = field(default_factory=list)
+    """Results so far."""
+    drained_s: float = 0.0
+    """Critical path of what waited when the last batch was over."""
     results: pa.Table | None = None
 
     def path_s(self, skip: int) -> float:
@@ -82,9 +86,11 @@ def run_diffusion(
                 trace.busy_s.append(sum(site.busy_s for site in sites))
                 trace.arrived.append(sum(site.rows for site in sites))
                 trace.state_mb.append(max(site.state_bytes for site in sites) / 1e6)
+                trace.found.append(sink.table().num_rows)
                 trace.rows.append(sum(table.num_rows for table in tables.values()))
                 if isinstance(run, MachinesRun):
                     trace.slot_s.append(max(run.slot_s))
+            trace.drained_s = sum(summary.critical_path_s for summary in run.drain())
         finally:
             run.close()
     trace.results = sink.table()

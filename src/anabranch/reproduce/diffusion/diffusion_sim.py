@@ -26,7 +26,6 @@ from anabranch.sim.diffusion_run import (
     AlignedSites,
     CoordinatedSites,
     Outcome,
-    RandomCovers,
     Rate,
     RunSecond,
     Setup,
@@ -214,7 +213,7 @@ def _scaling(name: str, out: Path, *, quick: bool, network: bool) -> Result:
             "aligned": (setup, AlignedSites(setup).second),
             "aligned, unoptimised": (setup, AlignedSites(setup, optimised=False).second),
             "coordinated": (short, CoordinatedSites(short).second),
-            "coordinated, unoptimised": (short, CoordinatedSites(short, RandomCovers).second),
+            "coordinated, unoptimised": (short, CoordinatedSites(short, at_random=True).second),
             "a join per site": (short, partial(one_join_per_site, short)),
         }
         for label, (its, second) in kinds.items():
