@@ -82,7 +82,7 @@ def check_flat(found: list[Counter[str]], *, slack: float = 1.35) -> None:
 def test_nothing_grows_while_queries_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepared, "FEW", 24)
     with scratch() as root:
-        found = live(root, batches=24, turnover=4, looks=8)
+        found = live(root, batches=24, turnover=4, looks=24)
     check_flat(found)
     assert found[-1]["queries"] < 30
 
@@ -94,6 +94,6 @@ def test_nothing_grows_over_a_thousand_batches() -> None:
     gc.collect()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with scratch() as root:
-        check_flat(live(root, batches=LONG, turnover=100, looks=10))
+        check_flat(live(root, batches=LONG, turnover=100, looks=100))
     gc.collect()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + (300 << 10)
