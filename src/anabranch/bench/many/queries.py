@@ -252,7 +252,7 @@ def _subscribed(spark: SparkSession, scratch: Path, count: int, rows: int) -> Me
 
 def _measured(what: str, queries: int, run: Run, *, start_s: float, cpu_ms: tuple[float, float]) -> Measured:
     times = [t for t in batch_times(run.streamingQuery) if t.rows][WARM_UP:]
-    results = [sum(q.output_rows for q in p.queries.values()) for p in run.recentProgress]
+    results = [p.output_rows for p in run.recentProgress]
     ms = statistics.median(t.milliseconds for t in times)
     per_batch = statistics.median(results[WARM_UP:])
     batch_rows = statistics.median(t.rows for t in times)
