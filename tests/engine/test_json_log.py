@@ -9,7 +9,8 @@ from anabranch.adapt.events import Event, EventKind
 from anabranch.engine import json_log
 from anabranch.engine.json_log import EVENT_LOG, PROGRESS_LOG, JsonLog, read_log
 from anabranch.engine.local_driver import LocalRun
-from anabranch.engine.progress import Progress, QueryProgress, StateProgress
+from anabranch.engine.settings import Settings
+from anabranch.engine.step import progress as making
 from anabranch.state import PosixStorage
 from tests.engine.nasty_runs import bind, rows, stream
 
@@ -56,7 +57,21 @@ def test_progress_is_logged_beside_events_one_line_per_step(tmp_path: Path) -> N
     assert logged == [p.to_json() for p in run.record.progress]
 
 
-def test_a_line_of_progress_tells_of_the_busiest_queries_and_of_all_that_failed() -> None:
-    queries = {f"q{i}": QueryProgress("running", i, 0, "broken" if i == 3 else None, 0.0) for i in range(50)}
-    told = Progress(0, 0, "", 0, StateProgress(0, 0, 0, {}), queries=queries).to_json(most=10)["queries"]
-    assert set(told) == {"q3", *(f"q{i}" for i in range(40, 50))}
+def test_progress_tells_of_the_queries_with_the_most_results_and_of_those_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making, "ALL_QUERIES", 2)
+    monkeypatch.setattr(making, "MOST_QUERIES", 3)
+    limited = Settings(sites=1, slots=1, sharing="always", quota_pairs=20)
+    a = stream("a")
+    texts = {f"q{i}": f"SELECT id FROM a WHERE id >= {i}" for i in range(10)}
+    pairs = "SELECT x.id AS z FROM a [RANGE 1 HOUR] x, a [RANGE 1 HOUR] y WHERE x.k = y.k"
+    queries = bind((a,), **texts, bad=pairs)
+    run = LocalRun(tmp_path, [a], queries, settings=limited)
+    run.batch({"a": rows(*((1, i) for i in range(10)))})
+    run.close()
+    (progress,) = run.record.progress
+    assert set(progress.queries) == {"q0", "q1", "q2", "bad"}
+    assert [progress.queries[f"q{i}"].output_rows for i in range(3)] == [10, 9, 8]
+    assert all(progress.queries[f"q{i}"].cpu_ms > 0 for i in range(3))
+    assert progress.output_rows == sum(range(1, 11))

@@ -8,6 +8,7 @@ import typer
 
 from anabranch.cli.bench import Conf, JsonFile, Scratch, _bench, _write
 from anabranch.cli.screen.telling import Debug, telling
+from anabranch.errors import AnabranchError
 
 
 def bench_queries(
@@ -18,6 +19,8 @@ def bench_queries(
     ] = 0,
     rows: Annotated[int, typer.Option(help="Rows per stream and micro-batch.", min=1)] = 50_000,
     batches: Annotated[int, typer.Option(help="Micro-batches.", min=6)] = 12,
+    turns: Annotated[int, typer.Option(help="Of one query and the first number of rules.", min=1)] = 2,
+    coming: Annotated[bool, typer.Option(help="Add queries to a running session, too.")] = True,
     peers: Annotated[bool, typer.Option(help="Measure Spark and DuckDB, too.")] = True,
     json_file: JsonFile = None,
     conf: Conf = None,
@@ -39,7 +42,11 @@ def bench_queries(
                 rows=rows,
                 batches=batches,
                 peers=peers,
+                coming=coming,
+                turns=turns,
                 tell=lambda what: status.update(f"{what} …"),
             )
         console.print(queries_table(result))
         _write(json_file, plain_json("queries", result))
+        if result.failed:
+            raise AnabranchError("not measured:\n" + "\n".join(result.failed))

@@ -15,8 +15,6 @@ from anabranch.state.storage import Storage
 EVENT_LOG = "events.jsonl"
 """File of the checkpoint. The manifest keeps the latest decisions, too, as exactly as everything in it."""
 PROGRESS_LOG = "progress.jsonl"
-MOST_QUERIES = 10_000
-"""Queries that a line of the progress log tells of: a line of 100,000 took longer than their batch."""
 MOST_BYTES = 16 << 20
 """Of a log; then it is begun anew, and the one before is kept. So each takes twice as much at most."""
 
@@ -34,7 +32,7 @@ class JsonLog(Listener):
         self._append(EVENT_LOG, event.to_json())
 
     def on_progress(self, progress: Progress) -> None:
-        self._append(PROGRESS_LOG, progress.to_json(most=MOST_QUERIES))
+        self._append(PROGRESS_LOG, progress.to_json())
 
     def _append(self, log: str, record: Mapping[str, Any]) -> None:
         line = json.dumps(record, ensure_ascii=False) + "\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from heapq import nlargest
 from typing import Any
 
 from anabranch.adapt.routing.join_routing import JoinRouting
@@ -220,7 +219,10 @@ class Progress(Mapping[str, Any]):
     critical_path_ms
         What the busiest site took.
     queries
-        By name; of more than a hundred queries, those with results, rows that wait, or a failure.
+        By name; of more than a hundred queries, those with results, rows that wait, or a failure; of more
+        than 10,000 with results, those with the most.
+    output_rows
+        Results of all queries together.
     slot_ms
         Phases of the slot that took longest.
     eddies
@@ -258,6 +260,7 @@ class Progress(Mapping[str, Any]):
     streams: Mapping[str, StreamProgress] = field(default_factory=dict)
     queries: Mapping[str, QueryProgress] = field(default_factory=dict)
     sites: tuple[SiteProgress, ...] = ()
+    output_rows: int = 0
     replayed: bool = False
     eddies: tuple[EddyProgress, ...] = ()
     routing: tuple[JoinRouting, ...] = ()
@@ -271,19 +274,14 @@ class Progress(Mapping[str, Any]):
         return self.duration_ms.get("triggerExecution", 0.0)
 
     def __repr__(self) -> str:
-        results = sum(query.output_rows for query in self.queries.values())
         return (
             f"<Progress of batch {self.batch}: {self.input_rows:,} rows in {self.total_ms:,.0f} ms "
-            f"({self.rows_per_second:,.0f} rows/s), {results:,} results, state {self.state.rows:,} rows>"
+            f"({self.rows_per_second:,.0f} rows/s), {self.output_rows:,} results, "
+            f"state {self.state.rows:,} rows>"
         )
 
-    def to_json(self, *, most: int | None = None) -> dict[str, Any]:
-        """As JSON; with at most so many queries, those with the most results, and all that have failed."""
-        queries = self.queries
-        if most is not None and len(queries) > most:
-            busiest = nlargest(most, queries, key=lambda name: queries[name].output_rows)
-            failed = (name for name, query in queries.items() if query.failure or query.sink_failure)
-            queries = {name: queries[name] for name in dict.fromkeys((*busiest, *failed))}
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
         return {
             "batchId": self.batch,
             "step": self.step,
@@ -294,7 +292,7 @@ class Progress(Mapping[str, Any]):
             "criticalPathMs": self.critical_path_ms,
             "slotMs": dict(self.slot_ms),
             "streams": {name: stream.to_json() for name, stream in self.streams.items()},
-            "queries": {name: query.to_json() for name, query in queries.items()},
+            "queries": {name: query.to_json() for name, query in self.queries.items()},
             "state": self.state.to_json(),
             "sites": [site.to_json() for site in self.sites],
             "replayed": self.replayed,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from anabranch.adapt.placement.fragment import Apply, Meet, Source, Step, build_fragments
+from anabranch.adapt.placement.homecoming import Away, Host, called_home
 from anabranch.adapt.placement.load_request import LoadRequest, load_request
 from anabranch.adapt.placement.partners import Partners, neighbouring_sites
 from anabranch.adapt.placement.performance_ratio import Paths
@@ -104,6 +105,31 @@ def test_no_more_than_asked_for_and_no_more_than_half_leaves() -> None:
     assert sum(1 for _, to in moved if to == 2) == 5, "the larger request first, and half of the workload"
     assert sum(1 for _, to in moved if to == 1) == 0
     assert not list(select(asked, many, workload=1.0, exported=0.5))
+
+
+AWAY = [Away(i, 0.1, stream=i % 2, site=1 + i % 3) for i in range(12)]
+"""Of each of two streams two fragments at each of three sites."""
+
+
+def homecomers(
+    *, workload: float = 0.1, average: float = 0.5, host: float = 2.0, gives: float = 9.0
+) -> list[int]:
+    hosts = {site: Host(host, gives) for site in (1, 2, 3)}
+    return [a.fragment for a in called_home(AWAY, hosts, workload=workload, average=average)]
+
+
+def test_fragments_come_home_until_their_site_has_as_much_to_do_as_its_partners() -> None:
+    assert homecomers() == [0, 6, 4, 10], "those of one stream and one site together"
+    assert homecomers(average=9.0) == [0, 6, 4, 10, 2, 8, 3, 9, 1, 7, 5, 11]
+    assert homecomers(workload=0.45) == []
+
+
+def test_nobody_calls_home_what_would_make_it_busier_than_the_site_that_gives() -> None:
+    assert homecomers(average=9.0, host=0.45) == [0, 4]
+
+
+def test_half_of_its_workload_leaves_a_site_in_a_round_also_when_it_goes_home() -> None:
+    assert homecomers(average=9.0, gives=0.15) == [0, 4, 2]
 
 
 def test_a_fragment_resumes_after_the_last_row_that_was_processed() -> None:

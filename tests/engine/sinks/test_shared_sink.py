@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
+import pyarrow.parquet as pq
 import pytest
 
 from anabranch.engine.local_driver import LocalRun
@@ -15,6 +18,7 @@ from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.memory_sink import MemorySink, memory
 from anabranch.engine.sinks.parquet_sink import parquet
 from anabranch.engine.sinks.shared_sink import shared
+from anabranch.engine.sinks.sink import ResultBatch
 from anabranch.errors import ConfigError, QueryError
 from anabranch.language.flow import parse_flow
 from anabranch.plan.logical import Connector
@@ -114,6 +118,77 @@ def test_queries_come_to_a_shared_sink_and_go(tmp_path: Path) -> None:
     check(found, "pairs", TEXT, last=5)
     check(found, "late", TEXTS["ones"], first=2, last=4)
     check(found, "later", TEXT, first=2)
+
+
+Message = tuple[int, str, int, dict[str, object]]
+"""Step, file, place in the file, and the row: what comes twice has the first three in common."""
+
+
+class Topic:
+    """A topic of a broker that forgets nothing and may fail after it has taken messages."""
+
+    only_rows = True
+
+    def __init__(self, name: str, log: list[Message], losing: frozenset[int] = frozenset()) -> None:
+        self.key = ("broker", "host:9092", name)
+        self.options: dict[str, str] = {}
+        self._log, self._losing = log, set(losing)
+
+    def open(self, query: str, schema: pa.Schema) -> None:
+        """There is nothing to open."""
+
+    def publish(self, results: ResultBatch) -> None:
+        for file in results.files:
+            rows = pq.read_table(file, schema=results.schema).to_pylist()
+            name = Path(os.fspath(file)).name
+            self._log.extend((results.number, name, at, row) for at, row in enumerate(rows))
+        if results.number in self._losing:
+            self._losing.remove(results.number)
+            raise OSError("the broker took it, and its answer was lost")
+
+
+@BOTH
+def test_queries_of_one_topic_send_each_row_once_by_its_id_while_they_come_and_go(
+    tmp_path: Path, sharing: str
+) -> None:
+    log: list[Message] = []
+    clock = iter(range(0, 100_000, 100))
+
+    def topic() -> Topic:
+        return Topic("alerts", log, frozenset({2}))
+
+    def started_again() -> LocalRun:
+        queries = bind(STREAMS, **{name: TEXTS[name] for name in ("pairs", "it's; DROP")})
+        sinks = {name: topic() for name in TEXTS}  # of `ones`, too, for it is there again after the restart
+        settings = replace(SETTINGS, sharing=sharing)
+        return LocalRun(
+            tmp_path / "ck",
+            STREAMS,
+            queries,
+            sinks=sinks,
+            settings=settings,
+            clock=lambda: float(next(clock)),
+        )
+
+    run = started_again()
+    for number, batch in enumerate(BATCHES[:3]):
+        if number == 1:
+            run.add("ones", TEXTS["ones"], topic())
+        run.batch(batch)
+    run.close()
+    run = started_again()
+    run.drop("ones")
+    for batch in BATCHES[3:]:
+        run.batch(batch)
+    run.close()
+    once = {message[:3]: message[3] for message in log}
+    assert len(log) > len(once), "a step whose answer was lost is sent again"
+    assert {m[0] for m, times in Counter(m[:3] for m in log).items() if times > 1} == {2}
+    found = pa.Table.from_pylist(list(once.values()))
+    assert found.schema.names == ["query", "a", "b"]
+    for name in ("pairs", "it's; DROP"):
+        check(found, name, TEXTS[name])
+    check(found, "ones", TEXTS["ones"], first=2, last=4)
 
 
 def test_a_sink_that_a_query_has_alone_stays_so(tmp_path: Path) -> None:

@@ -194,6 +194,26 @@ def test_large_indexes_find_what_comparing_finds(members: int) -> None:
     assert found == sorted(expected)
 
 
+@pytest.mark.parametrize("width", [0.0005, 0.3])
+@pytest.mark.parametrize("members", [1, 40, 500])
+def test_intervals_alone_find_what_comparing_finds(members: int, width: float) -> None:
+    rng = np.random.default_rng(members)
+    low = rng.random(members).round(3)
+    values = np.append(rng.random(1000).round(3), [*low, *(low + width), -1.0, 2.0])
+    gone = set(range(0, members, 3)) if members > 1 else set()
+    filters = GroupFilter({"x": pa.float64()})
+    filters.add_all((m, Predicate((Conjunction((Between("x", v, v + width),)),))) for m, v in enumerate(low))
+    known = rng.random(len(values)) < 0.9
+    rows = pa.table({"x": pa.array(values, mask=~known)})
+    list(filters.matches(rows.slice(0, 1)))  # what goes after this is marked dead
+    for member in gone:
+        filters.remove(member)
+    hits = (values[:, None] >= low) & (values[:, None] <= low + width) & known[:, None]
+    expected = {m: np.flatnonzero(hits[:, m]).tolist() for m in range(members) if m not in gone}
+    for most in (1, 1000):
+        assert rows_by_index(filters, rows, most=most) == {m: its for m, its in expected.items() if its}
+
+
 def test_adding_one_predicate_does_not_rebuild_the_rest() -> None:
     filters = GroupFilter({"key": pa.int64()})
     rows = pa.table({"key": [1, 2, 3]})

@@ -15,6 +15,11 @@ class LoadRequest:
     amount: float
 
 
+def average_workload(workload: float, partners: Mapping[int, float]) -> float:
+    """Of a site and its partners."""
+    return (workload + sum(partners.values())) / (1 + len(partners))
+
+
 def load_request(
     site: int, workload: float, partners: Mapping[int, float], *, kappa: float
 ) -> LoadRequest | None:
@@ -25,8 +30,7 @@ def load_request(
     """
     if not partners:
         return None
-    average = (workload + sum(partners.values())) / (1 + len(partners))
-    if kappa * workload >= average:
+    if kappa * workload >= average_workload(workload, partners):
         return None
     busiest = max(partners, key=lambda other: (partners[other], -other))
     return LoadRequest(site, busiest, (partners[busiest] - workload) / 2)

@@ -10,8 +10,8 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import duckdb
 import pyarrow.compute as pc
@@ -21,6 +21,8 @@ from rich.table import Table
 
 from anabranch.bench.joins.anabranch_join import add_streams
 from anabranch.bench.joins.tree_cpu import tree_cpu_s
+from anabranch.bench.many.coming import Added, run_coming
+from anabranch.bench.many.marginal import Marginal, run_marginal
 from anabranch.bench.peers import batch_times
 from anabranch.engine.sinks.parquet_sink import ParquetSink
 from anabranch.engine.sinks.shared_sink import shared
@@ -30,7 +32,6 @@ from anabranch.spark.session import Session
 from anabranch.workloads.rules import plain_join, rule, rule_streams, subscription
 from anabranch.workloads.stream_files import Workload
 
-T = TypeVar("T")
 WINDOW_US = 2_000_000
 WARM_UP = 4
 """Batches that do not count: workers start, the window fills."""
@@ -89,37 +90,30 @@ class Measured:
         return self.cpu_ms / max(other.cpu_ms, 1e-9)
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
-    """Queries that come while a session runs."""
-
-    batches: int
-    """From the one under way at the request until the first with results of the one that joins a group."""
-    change: float
-    """Batch time after it ÷ before it: what the others noticed."""
-    restart_s: float
-    """Pause of all others where ingest must change."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class QueriesBench:
-    """All measures, of a run with so many rows a stream and batch."""
+    """All measures, of a run with so many rows a stream and batch. It is filled in as they come."""
 
     rows: int
-    one: Measured
-    many: tuple[Measured, ...]
-    peers: tuple[Measured, ...]
-    added: Added | None
+    one: tuple[Measured, ...] = ()
+    """By turn; the one with the least CPU time counts."""
+    many: tuple[Measured, ...] = ()
+    peers: tuple[Measured, ...] = ()
+    added: Added | None = None
+    marginal: Marginal | None = None
+    failed: tuple[str, ...] = ()
+    """Parts that could not be measured, and why."""
+
+    @property
+    def best(self) -> Measured:
+        """One query with as many results."""
+        return min(self.one, key=lambda m: m.cpu_ms)
 
     @property
     def ratio(self) -> float:
         """CPU time with the first number of rules, of one query with as many results."""
-        return self.many[0].times(self.one)
-
-    @property
-    def marginal(self) -> float:
-        """What one more query adds to a batch, of what the first takes."""
-        return (self.ratio - 1) / max(1, self.many[0].queries - 1)
+        first = [m for m in self.many if m.queries == self.many[0].queries]
+        return min(first, key=lambda m: m.cpu_ms).times(self.best)
 
 
 def run_queries(
@@ -132,39 +126,101 @@ def run_queries(
     rows: int = 50_000,
     batches: int = 12,
     peers: bool = True,
+    coming: bool = True,
+    turns: int = 2,
     tell: Callable[[str], None] = lambda what: None,
 ) -> QueriesBench:
-    """Measure rules in one session, and peers."""
-    first = counts[0]
-    workload = rule_streams(scratch / "in", rules=first, batches=batches, rows_per_batch=rows)
-    many = []
+    """Measure rules in one session, and peers. A part that fails is told of, and the others are measured."""
+    first, result = counts[0], QueriesBench(rows)
     tell("warming up")  # the JVM compiles for a while, and whoever comes first would pay for it
-    _session(spark, workload, scratch / "warm", "one query", [plain_join(window_us=WINDOW_US)])
-    rules = [rule(i, rules=first, window_us=WINDOW_US) for i in range(first)]
-    _session(spark, workload, scratch / "warm-rules", "rules", rules)
-    for count in counts:
-        tell(f"{count:,} rules")
-        load = workload
-        if count != first:
-            load = rule_streams(scratch / f"in{count}", rules=count, batches=batches, rows_per_batch=rows)
-        texts = [rule(i, rules=count, window_us=WINDOW_US) for i in range(count)]
-        many.append(
-            _session(spark, load, scratch / f"rules{count}", f"{count:,} rules in one session", texts)
-        )
-        _verify(scratch / f"rules{count}" / "out", load, count, oracle)
-    pairs = _pairs_in_steady_batches(workload)
-    tell("one query")
-    # The window that gives one query as many results as all rules have together.
-    window_us = round(WINDOW_US * many[0].results / pairs)
-    text = plain_join(window_us=window_us)
-    one = _session(spark, workload, scratch / "one", "one query, as many results", [text])
+    bench = _Bench(spark, scratch, first, rows, batches, tell)
+    one_us = bench.warmed_up()
+    for turn in range(turns):
+        tell(f"one query, turn {turn + 1}")
+        result.one += (bench.one(one_us, turn),)
+        tell(f"{first:,} rules, turn {turn + 1}")
+        result.many += (bench.rules(first, f"rules{first}-{turn}"),)
+    parts: list[tuple[str, Callable[[], None]]] = [
+        (f"{count:,} rules", partial(bench.larger, result, count)) for count in counts[1:]
+    ]
     if subscriptions:
-        tell(f"{subscriptions:,} subscriptions")
-        many.append(_subscribed(spark, scratch / "subscribed", subscriptions, subscription_rows or rows))
-    tell("queries that come")
-    added = _added(spark, scratch / "added", rules=first, rows=rows, batches=batches)
-    others = tuple(_peers(spark, workload, scratch, first, tell)) if peers else ()
-    return QueriesBench(rows, one, tuple(many), others, added)
+        what = f"{subscriptions:,} subscriptions"
+        parts.append((what, partial(bench.subscribed, result, subscriptions, subscription_rows or rows)))
+    parts += [("queries that come", partial(bench.coming, result))] if coming else []
+    parts.append(("one more rule", partial(bench.one_more, result, one_us)))
+    parts += [("peers", partial(bench.beside, result))] if peers else []
+    for what, measure in parts:
+        tell(what)
+        try:
+            measure()
+        except Exception as error:
+            result.failed += (f"{what}: {error}",)
+    return result
+
+
+class _Bench:
+    """Measures one part after the other."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        scratch: Path,
+        first: int,
+        rows: int,
+        batches: int,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._spark, self._scratch, self._tell = spark, scratch, tell
+        self._first, self._rows, self._batches = first, rows, batches
+        self._work = self._written(first)
+
+    def _written(self, rules: int) -> Workload:
+        where = self._scratch / f"in{rules}"
+        return rule_streams(where, rules=rules, batches=self._batches, rows_per_batch=self._rows)
+
+    def warmed_up(self) -> int:
+        """Run each kind once; the window with which one query has as many results as all rules have."""
+        self.one(WINDOW_US, -1)
+        warm = self.rules(self._first, "warm-rules")
+        return round(WINDOW_US * warm.results / _pairs_in_steady_batches(self._work))
+
+    def one(self, window_us: int, turn: int) -> Measured:
+        text = plain_join(window_us=window_us)
+        where = self._scratch / f"one{turn}"
+        return _session(self._spark, self._work, where, "one query, as many results", [text])
+
+    def rules(self, count: int, folder: str) -> Measured:
+        work = self._work if count == self._first else self._written(count)
+        texts = [rule(i, rules=count, window_us=WINDOW_US) for i in range(count)]
+        where = self._scratch / folder
+        found = _session(self._spark, work, where, f"{count:,} rules in one session", texts)
+        _verify(where / "out", work, count, oracle)
+        return found
+
+    def larger(self, result: QueriesBench, count: int) -> None:
+        result.many += (self.rules(count, f"rules{count}"),)
+
+    def subscribed(self, result: QueriesBench, count: int, rows: int) -> None:
+        result.many += (_subscribed(self._spark, self._scratch / "subscribed", count, rows),)
+
+    def coming(self, result: QueriesBench) -> None:
+        sizes = {"rules": self._first, "rows": self._rows, "batches": self._batches}
+        result.added = run_coming(self._spark, self._scratch / "added", **sizes, window_us=WINDOW_US)
+
+    def one_more(self, result: QueriesBench, one_us: int) -> None:
+        result.marginal = run_marginal(
+            self._scratch / "marginal",
+            few=self._first,
+            more=2 * self._first,
+            window_us=WINDOW_US,
+            one_us=one_us,
+            rows=self._rows,
+            batches=self._batches,
+        )
+
+    def beside(self, result: QueriesBench) -> None:
+        for peer in _peers(self._spark, self._work, self._scratch, self._first, self._tell):
+            result.peers += (peer,)
 
 
 def _session(spark: SparkSession, workload: Workload, scratch: Path, what: str, texts: list[str]) -> Measured:
@@ -196,7 +252,7 @@ def _subscribed(spark: SparkSession, scratch: Path, count: int, rows: int) -> Me
 
 def _measured(what: str, queries: int, run: Run, *, start_s: float, cpu_ms: tuple[float, float]) -> Measured:
     times = [t for t in batch_times(run.streamingQuery) if t.rows][WARM_UP:]
-    results = [sum(q.output_rows for q in p.queries.values()) for p in run.recentProgress]
+    results = [p.output_rows for p in run.recentProgress]
     ms = statistics.median(t.milliseconds for t in times)
     per_batch = statistics.median(results[WARM_UP:])
     batch_rows = statistics.median(t.rows for t in times)
@@ -245,46 +301,6 @@ def oracle(number: int, count: int) -> str:
     return f"{select} FROM a, b WHERE {where} AND {inside}"
 
 
-def _added(spark: SparkSession, scratch: Path, *, rules: int, rows: int, batches: int) -> Added:
-    """Add a query that joins a group, and one for which ingest must change, to a running session."""
-    workload = rule_streams(scratch / "in", rules=rules, batches=4 * batches, rows_per_batch=rows)
-    session = Session(spark, scratch / "checkpoint", sharing="open")
-    add_streams(session, spark, workload)
-    sink = shared(ParquetSink(scratch / "out"))
-    session.query("base", plain_join(window_us=WINDOW_US), sink)
-    run = session.start()
-    _await_batch(run, batches // 2)
-    asked = run.recentProgress[-1]["batchId"]  # the one after it is under way, at whose end queries come
-    run.add("joins", rule(3, rules=rules, window_us=WINDOW_US), sink)
-    heard = _await(run, lambda: _first_results(run, "joins"))
-    _await_batch(run, heard + batches // 2)
-    times = {p["batchId"]: p["durationMs"]["triggerExecution"] for p in run.recentProgress}
-    before = statistics.median(ms for n, ms in times.items() if 2 < n <= asked)
-    after = statistics.median(ms for n, ms in times.items() if n > asked + 1)
-    run.add("restarts", plain_join(window_us=2 * WINDOW_US), sink)
-    restarted = _await(run, lambda: next((e for e in run.events if e.kind == "ingest_restarted"), None))
-    run.stop()
-    return Added(heard - asked - 1, after / before, float(restarted.data["seconds"]))
-
-
-def _first_results(run: Run, query: str) -> int | None:
-    told = ((p.batch, p.queries[query]) for p in run.recentProgress if query in p.queries)
-    return next((batch for batch, progress in told if progress.output_rows), None)
-
-
-def _await_batch(run: Run, batch: int) -> None:
-    _await(run, lambda: next((1 for p in run.recentProgress[-1:] if p["batchId"] >= batch), None))
-
-
-def _await(run: Run, found: Callable[[], T | None], *, timeout_s: float = 120) -> T:
-    end = time.monotonic() + timeout_s
-    while (value := found()) is None:
-        if time.monotonic() > end or not run.isActive:
-            raise AnabranchError("the session did not come to what was to be measured")
-        time.sleep(0.05)
-    return value
-
-
 def _peers(
     spark: SparkSession, workload: Workload, scratch: Path, rules: int, tell: Callable[[str], None]
 ) -> Iterator[Measured]:
@@ -315,7 +331,7 @@ def queries_table(result: QueriesBench) -> Table:
         "start, s",
     ):
         table.add_column(column, justify="left" if not column else "right")
-    for m in (result.one, *result.many, *result.peers):
+    for m in (*result.one, *result.many, *result.peers):
         table.add_row(
             m.what,
             f"{m.queries:,}",
@@ -323,14 +339,18 @@ def queries_table(result: QueriesBench) -> Table:
             f"{m.batch_ms:,.0f}",
             f"{m.cpu_ms:,.0f}",
             f"{m.jvm_ms:,.0f}",
-            f"{m.times(result.one):.2f}",
+            f"{m.times(result.best):.2f}",
             f"{m.rows_per_second:,.0f}",
             f"{m.start_s:,.1f}",
         )
     table.add_section()
-    table.add_row(f"one more of {result.many[0].queries:,}, of the first: {result.marginal:.3%}")
-    if result.added is not None:
-        a = result.added
+    if (more := result.marginal) is not None:
+        table.add_row(
+            f"without Spark, CPU of a batch: one {more.one_ms:,.0f} ms, "
+            f"{more.few:,} rules {more.few_ms:,.0f} ms, {more.more:,} rules {more.more_ms:,.0f} ms: "
+            f"one more is {more.share:.4%} of one query"
+        )
+    if (a := result.added) is not None:
         table.add_row(
             f"run.add: first results {a.batches} batch(es) after the one under way, "
             f"batches of others × {a.change:.2f}"

@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
+import numpy as np
+
 from anabranch.engine.progress import (
     EddyProgress,
     OrderingProgress,
@@ -24,6 +26,8 @@ from anabranch.state import QueryState
 
 ALL_QUERIES = 100
 """Sessions with more queries tell only of those that have something to tell."""
+MOST_QUERIES = 10_000
+"""With more that have results, those with the most are told of."""
 
 Lags = Mapping[str, Mapping[str, Mapping[str, int]]]
 """By stream, topic and partition, the messages that are not read yet."""
@@ -43,6 +47,7 @@ def progress_of(summary: BatchSummary, *, rows_before: int, lags: Lags | None = 
     manifest = summary.manifest
     total = sum(summary.seconds.values())
     rows = sum(s.accepted + s.late + s.rejected for s in manifest.streams) - rows_before
+    emitted = _output_rows(summary)
     sites = sorted((s for r in summary.reports for s in r.sites), key=lambda s: s.site)
     return Progress(
         manifest.batch,
@@ -61,7 +66,8 @@ def progress_of(summary: BatchSummary, *, rows_before: int, lags: Lags | None = 
             )
             for s in manifest.streams
         },
-        queries=_queries(summary),
+        queries=_queries(summary, emitted),
+        output_rows=emitted.total(),
         sites=tuple(_site(s) for s in sites),
         replayed=summary.replayed,
         eddies=tuple(map(EddyProgress.of, summary.eddies)),
@@ -84,7 +90,8 @@ def _site(report: SiteReport) -> SiteProgress:
     )
 
 
-def _queries(summary: BatchSummary) -> dict[str, QueryProgress]:
+def _output_rows(summary: BatchSummary) -> Counter[str]:
+    """Results by query."""
     emitted = Counter[str]()
     for name, rows in rows_shared(summary.reports):
         emitted[name] += rows
@@ -92,12 +99,17 @@ def _queries(summary: BatchSummary) -> dict[str, QueryProgress]:
     for file in summary.manifest.results:
         if file.query not in told_already and not file.query.startswith(PREFIX):
             emitted[file.query] += file.rows
+    return emitted
+
+
+def _queries(summary: BatchSummary, emitted: Counter[str]) -> dict[str, QueryProgress]:
     known = summary.manifest.queries
     told: Iterable[QueryState] = known
     if len(known) > ALL_QUERIES:
         by_name, notable = _by_name(known)
-        told = (by_name[name] for name in {**emitted, **notable, **summary.undelivered} if name in by_name)
-    cpu, undelivered = cpu_by_query(summary.reports), summary.undelivered
+        names = {**dict.fromkeys(_busiest(emitted)), **notable, **summary.undelivered}
+        told = [by_name[name] for name in names if name in by_name]
+    cpu, undelivered = cpu_by_query(summary.reports, {q.name for q in told}), summary.undelivered
     return {
         q.name: QueryProgress(
             str(q.status),
@@ -109,6 +121,16 @@ def _queries(summary: BatchSummary) -> dict[str, QueryProgress]:
         )
         for q in told
     }
+
+
+def _busiest(emitted: Counter[str]) -> list[str]:
+    """Queries with results, or those with the most: to tell of 100,000 takes longer than to answer them."""
+    names = list(emitted)
+    if len(names) <= MOST_QUERIES:
+        return names
+    rows = np.fromiter(emitted.values(), np.int64, len(names))
+    most = np.argpartition(rows, -MOST_QUERIES)[-MOST_QUERIES:]
+    return [names[i] for i in most.tolist()]
 
 
 def _by_name(known: tuple[QueryState, ...]) -> tuple[dict[str, QueryState], dict[str, None]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from anabranch.engine.reports import SlotReport
 
 
-def cpu_by_query(reports: Iterable[SlotReport]) -> Counter[str]:
-    """CPU seconds by query. A member takes its group's time by its share of the rows that members got."""
+def cpu_by_query(reports: Iterable[SlotReport], only: Container[str] | None = None) -> Counter[str]:
+    """CPU seconds by query, of all or some. A member takes its group's time by its share of their rows."""
     found = Counter[str]()
     for report in reports:
         for name, seconds in report.query_s.items():
@@ -19,6 +19,8 @@ def cpu_by_query(reports: Iterable[SlotReport]) -> Counter[str]:
                 continue
             rows = sum(count for _, count in members)
             for member, count in members:
+                if only is not None and member not in only:
+                    continue
                 found[member] += seconds * count / rows  # type: ignore[assignment]
     return found
 

@@ -22,6 +22,8 @@ from numba import njit
 
 IN_RANGE, NO_VALUE, IN_SET, NOT_IN_SET = 0, 1, 2, 3
 """Kinds of checks. A range is from `low` to `high`; a set is at `low` to `high` in the array of sets."""
+AHEAD = 1024
+"""Rows whose places are looked up before the first of them is matched."""
 MULTIPLIER = -7046029254386353131
 """Odd, with bits that spread consecutive keys: Fibonacci hashing."""
 
@@ -211,20 +213,34 @@ def match_values(
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _piece(cuts: Any, cells: Any, shift: Any, value: Any) -> Any:
-    """Number of cuts that are no larger than a value; there is at least one."""
-    if value < cuts[0]:
-        return 0
-    if value >= cuts[len(cuts) - 1]:
-        return len(cuts)
-    cell = np.int64((np.uint64(value) - np.uint64(cuts[0])) >> np.uint64(shift))
-    low, high = np.int64(cells[cell]), np.int64(cells[cell + 1])
-    count = high - low
-    while count > 0:  # without branches that depend on the value: they would be guessed wrongly half the time
+def _piece(cuts: Any, cells: Any, shift: Any, halvings: Any, value: Any) -> Any:
+    """Number of cuts that are no larger than a value; there is at least one.
+
+    Without branches that depend on the value: they would be guessed wrongly half the time.
+    """
+    inside = min(max(value, cuts[0]), cuts[len(cuts) - 1])
+    cell = np.int64((np.uint64(inside) - np.uint64(cuts[0])) >> np.uint64(shift))
+    low, count = np.int64(cells[cell]), np.int64(cells[cell + 1]) - np.int64(cells[cell])
+    for _ in range(halvings):
         half = (count + 1) >> 1
-        low += half if cuts[low + half - 1] <= value else 0
+        low += half if cuts[max(low + half - 1, 0)] <= value else 0
         count -= half
     return low
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _pieces(
+    cuts: Any, cells: Any, shift: Any, halvings: Any, values: Any, order: Any, first: Any, pieces: Any
+) -> Any:
+    """Fill in the pieces of rows from place `first` on, as many as there is room for; returns the end.
+
+    They are looked up ahead of what follows, so that the processor works on several at once.
+    """
+    end = min(first + len(pieces), len(values))
+    for i in range(first, end):
+        row = order[i] if len(order) else i
+        pieces[i - first] = _piece(cuts, cells, shift, halvings, values[row])
+    return end
 
 
 @njit(cache=True, nogil=True)
@@ -233,6 +249,7 @@ def match_intervals(
     cuts: Any,
     cells: Any,
     shift: Any,
+    halvings: Any,
     nodes: Any,
     first: Any,
     codes: Any,
@@ -252,12 +269,17 @@ def match_intervals(
     found = 0
     leaves = len(nodes) >> 1
     values, known = codes[attribute], valid[attribute]
-    for i in range(first, codes.shape[1]):
+    pieces = np.empty(AHEAD, dtype=np.int64)
+    end = first
+    for i in range(first, len(values)):
+        if i == end:
+            end = _pieces(cuts, cells, shift, halvings, values, order, i, pieces)
+            begin = i
         row = order[i] if len(order) else i
         if not known[row]:
             continue
         began = found
-        node = nodes[leaves + _piece(cuts, cells, shift, values[row]), 0]
+        node = nodes[leaves + pieces[i - begin], 0]
         while node > 0:
             after = _scan(
                 nodes[node, 1], nodes[node, 2], row, found, codes, valid, postings, ranges, entries, alive,
@@ -267,7 +289,64 @@ def match_intervals(
                 return i, began
             found = after
             node = nodes[node >> 1, 0]
-    return codes.shape[1], found
+    return len(values), found
+
+
+@njit(cache=True, nogil=True)
+def match_plain_intervals(
+    attribute: Any,
+    cuts: Any,
+    cells: Any,
+    shift: Any,
+    halvings: Any,
+    nodes: Any,
+    first: Any,
+    codes: Any,
+    valid: Any,
+    order: Any,
+    postings: Any,
+    alive: Any,
+    out_rows: Any,
+    out_entries: Any,
+) -> tuple[int, int]:
+    """The same for intervals that are all their entries ask, each the only entry of its member."""
+    found: Any = 0
+    room = len(out_rows)
+    leaves = len(nodes) >> 1
+    values, known = codes[attribute], valid[attribute]
+    pieces = np.empty(AHEAD, dtype=np.int64)
+    end = first
+    for i in range(first, len(values)):
+        if i == end:
+            end = _pieces(cuts, cells, shift, halvings, values, order, i, pieces)
+            begin = i
+        row = order[i] if len(order) else i
+        node = leaves + pieces[i - begin]
+        start, after = nodes[node, 1], nodes[node, 2]
+        if found + max(after - start, 1) > room:
+            return i, found
+        # Most rows meet one entry or none: both take the same way.
+        entry = postings[start, 0]
+        out_rows[found] = row
+        out_entries[found] = entry
+        began = found
+        found += np.int64(after > start and known[row] and alive[entry])
+        node = nodes[node >> 1, 0]
+        if (after - start > 1 or node > 0) and known[row]:
+            start += 1
+            while True:
+                if found + after - start > room:
+                    return i, began
+                for p in range(start, after):
+                    entry = postings[p, 0]
+                    out_rows[found] = row
+                    out_entries[found] = entry
+                    found += np.int64(alive[entry])
+                if node == 0:
+                    break
+                start, after = nodes[node, 1], nodes[node, 2]
+                node = nodes[node >> 1, 0]
+    return len(values), found
 
 
 @njit(cache=True, nogil=True)

@@ -99,12 +99,13 @@ class Level:
         anchor = choose_anchors(flat, len(owners))
         order, starts, first = _checks(flat, anchor)
         lists = Lists(first)
-        indexes = tuple(_indexes(flat, anchor, np.flatnonzero(alive), lists))
         bounds = np.searchsorted(flat.entry, np.arange(len(owners) + 1))
         begin, asks_more = _siblings(owners, rest_of >= 0)
         # What one entry finds may still fall to its rest, and then another must be found.
-        siblings = np.append(np.where(asks_more, np.arange(len(owners)), begin), 0)
-        entries = np.stack([np.append(starts, 0), bounds, siblings], axis=1).astype(np.int32)
+        siblings = np.where(asks_more, np.arange(len(owners)), begin)
+        plain = (first.attribute < 0) & ~first.more & (siblings == np.arange(len(owners)))
+        indexes = tuple(_indexes(flat, anchor, np.flatnonzero(alive), plain, lists))
+        entries = np.stack([np.append(starts, 0), bounds, np.append(siblings, 0)], axis=1).astype(np.int32)
         return cls(
             tuple(conjunctions),
             owners,
@@ -203,8 +204,11 @@ def _checks(flat: EntryArrays, anchor: Int64s) -> tuple[Int64s, Int64s, FirstChe
     return order, starts, FirstChecks(found[0], found[1], found[2], starts < bounds[1:])
 
 
-def _indexes(flat: EntryArrays, anchor: Int64s, alive: Int64s, lists: Lists) -> Iterator[Index]:
-    """Tables, trees and lists of all attributes, and the list of entries that nothing leads to."""
+def _indexes(flat: EntryArrays, anchor: Int64s, alive: Int64s, plain: Flags, lists: Lists) -> Iterator[Index]:
+    """Tables, trees and lists of all attributes, and the list of entries that nothing leads to.
+
+    `plain`: by entry whether it asks for nothing but its anchor.
+    """
     anchor = anchor[alive]
     if len(free := alive[anchor < 0]):
         yield OneList(-1, lists.add(np.zeros_like(free), free, count=1)[0], np.empty(0, np.int64))
@@ -216,7 +220,8 @@ def _indexes(flat: EntryArrays, anchor: Int64s, alive: Int64s, lists: Lists) -> 
         if len(checks := here[single]):
             yield ValueTable.of(attribute, flat, checks, lists)
         if len(checks := here[(kind == IN_RANGE) & ~point]):
-            yield SegmentTree.of(attribute, flat, checks, lists)
+            is_plain = bool(plain[flat.entry[checks]].all())
+            yield SegmentTree.of(attribute, flat, checks, lists, is_plain=is_plain)
         if len(checks := here[kind == NO_VALUE]):
             entries = flat.entry[checks]
             span = lists.add(np.zeros_like(entries), entries, count=1)[0]

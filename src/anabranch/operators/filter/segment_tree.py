@@ -10,7 +10,7 @@ from numba import njit
 
 from anabranch.operators.filter.coding import LEAST, MOST
 from anabranch.operators.filter.entry_arrays import EntryArrays
-from anabranch.operators.filter.kernel import match_intervals
+from anabranch.operators.filter.kernel import match_intervals, match_plain_intervals
 from anabranch.operators.filter.lists import Lists, Spans, splitters
 from anabranch.operators.rows.arrays import Int64s
 
@@ -28,18 +28,26 @@ class SegmentTree:
         Where some interval begins, or has just ended.
     cells, shift
         Values by their upper bits: the number of the first cut in each cell.
+    halvings
+        Until one of the cuts of a cell is left.
     nodes
         By node the nearest at or above it that has a list, and start and end of its own.
+    is_plain
+        Whether each entry asks for its interval only, and is the only one of its member.
     """
 
     attribute: int
     cuts: Int64s
     cells: Spans
     shift: int
+    halvings: int
     nodes: Spans
+    is_plain: bool
 
     @classmethod
-    def of(cls, attribute: int, flat: EntryArrays, checks: Int64s, lists: Lists) -> SegmentTree:
+    def of(
+        cls, attribute: int, flat: EntryArrays, checks: Int64s, lists: Lists, *, is_plain: bool
+    ) -> SegmentTree:
         """Tree of the entries that these checks are of."""
         low, high = flat.low[checks], flat.high[checks]
         cuts = np.unique(np.concatenate([low[low != LEAST], high[high != MOST] + 1]))
@@ -54,17 +62,22 @@ class SegmentTree:
         used, place = np.unique(hung[:found], return_inverse=True)
         spans = lists.add(place, owners[:found], count=len(used))
         shift, cells = _cells(cuts)
-        return cls(attribute, cuts, cells, shift, _nodes(used, spans, leaves))
+        halvings = int(np.diff(cells).max()).bit_length()
+        return cls(attribute, cuts, cells, shift, halvings, _nodes(used, spans, leaves), is_plain)
 
     @property
     def splitters(self) -> Int64s:
-        return splitters(self.cuts)
+        """None for plain intervals: nothing is read for a row but what was looked up ahead of it."""
+        return np.empty(0, dtype=np.int64) if self.is_plain else splitters(self.cuts)
 
     def match(self, first: int, *rows_and_room: Any) -> tuple[int, int]:
         """Match rows from the one at place `first` on."""
-        found: tuple[int, int] = match_intervals(
-            self.attribute, self.cuts, self.cells, self.shift, self.nodes, first, *rows_and_room
-        )
+        tree = self.attribute, self.cuts, self.cells, self.shift, self.halvings, self.nodes, first
+        if self.is_plain:
+            codes, valid, order, postings, _, _, alive, *_, out_rows, out_entries = rows_and_room
+            rows_and_room = codes, valid, order, postings, alive, out_rows, out_entries
+        match = match_plain_intervals if self.is_plain else match_intervals
+        found: tuple[int, int] = match(*tree, *rows_and_room)
         return found
 
 

@@ -50,7 +50,7 @@ def _figure(name: str, one_of: int, out: Path, *, quick: bool) -> Result:
         at_most("dynamic for a moment: PR_max raised ÷ before", dynamic["raised"] / dynamic["before"], 2),
         at_least("dynamic, the first 2 s ÷ later", dynamic["first 2 s"] / dynamic["raised"], 1.2),
         at_most("static recovers when the rates fall", static["fallen"] / static["before"], 1.2),
-        at_least("most migrations are within 6 s of a change", early, 0.5),
+        at_least("most migrations are within 6 s of a change", early, 0.75),
     )  # fmt: skip
     chart = Chart(
         "seconds",

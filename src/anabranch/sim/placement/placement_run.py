@@ -16,11 +16,12 @@ from math import ceil
 import numpy as np
 
 from anabranch.adapt.placement.fragment import Fragment
-from anabranch.adapt.placement.load_request import LoadRequest, load_request
+from anabranch.adapt.placement.homecoming import Away, Host, called_home
+from anabranch.adapt.placement.load_request import LoadRequest, average_workload, load_request
 from anabranch.adapt.placement.partners import Partners, neighbouring_sites
 from anabranch.adapt.placement.performance_ratio import Numbers, Paths
 from anabranch.adapt.placement.relocation import Relocation, relocate
-from anabranch.adapt.placement.selection import Placed, Selection, select
+from anabranch.adapt.placement.selection import MOST_EXPORTED, Placed, Selection, select
 from anabranch.adapt.placement.workload import Workload
 from anabranch.operators.rows.arrays import Int64s
 from anabranch.sim.placement.queries import ROW_BYTES, QueryLoad, fragments_of
@@ -57,11 +58,19 @@ class PlacementPolicy:
         max_1: how many partners a site asks for, 0 for no balancing; it accepts half as many that ask it.
     alpha
         Of the low-pass filter.
+    homecoming
+        Whether sites call their own fragments home, which is not the paper's. Only the selection that knows
+        the data flow does it.
     """
 
     partners: int = 5
     alpha: float = 0.9
     selection: Selection = Selection.DATA_FLOW_AWARE
+    homecoming: bool = True
+
+    @property
+    def calls_home(self) -> bool:
+        return self.homecoming and self.selection is Selection.DATA_FLOW_AWARE
 
 
 STATIC = PlacementPolicy(partners=0)
@@ -188,18 +197,42 @@ class PlacementRun:
         )
 
     def _balance(self, window: int, now: float) -> int:
-        """Let the sites whose round begins ask for load, and those that are asked give it."""
+        """Let the sites whose round begins call fragments home and ask for load; how many move."""
         rounds = round(ROUND_S / WINDOW_S)
         starting = [s for s in range(self._load.sites) if window % rounds == self._offset[s]]
         requests: dict[int, list[LoadRequest]] = {}
+        moved = 0
         for site in starting:
             self._exported[site] = 0.0
             self._look_further(site)
             told = {other: self._workloads[other].told for other in self._partners.of(site)}
+            if self._policy.calls_home:
+                moved += self._call_home(site, told, now)
             asked = load_request(site, self._workloads[site].value, told, kappa=KAPPA)
             if asked is not None:
                 requests.setdefault(asked.sender, []).append(asked)
-        return sum(self._serve(sender, asked, now) for sender, asked in requests.items())
+        return moved + sum(self._serve(sender, asked, now) for sender, asked in requests.items())
+
+    def _call_home(self, site: int, told: Mapping[int, float], now: float) -> int:
+        away = [
+            Away(n, float(self._fragment_load[n]), int(self._stream[n]), int(self.site[n]))
+            for n in np.flatnonzero((self._home == site) & (self.site != site)).tolist()
+            if n not in self._moving
+        ]
+        hosts = {a.site: self._host(a.site) for a in away}
+        own = self._workloads[site].value
+        come = list(called_home(away, hosts, workload=own, average=average_workload(own, told)))
+        for one in come:
+            self._move(one.fragment, one.load, site, now)
+        return len(come)
+
+    def _host(self, site: int) -> Host:
+        gives = MOST_EXPORTED * self._at_start(site) - self._exported[site]
+        return Host(self._workloads[site].value, float(gives))
+
+    def _at_start(self, site: int) -> float:
+        """The workload of a site at the start of its round."""
+        return float(self._workloads[site].value + self._exported[site])
 
     def _look_further(self, site: int) -> None:
         """Where a site and all its partners are overloaded, find another partner."""
@@ -213,32 +246,34 @@ class PlacementRun:
 
     def _serve(self, sender: int, requests: list[LoadRequest], now: float) -> int:
         here = [n for n in np.flatnonzero(self.site == sender).tolist() if n not in self._moving]
-        placed = [self._placed(number) for number in here]
-        workload = self._workloads[sender].value + self._exported[sender]
         moves = list(
             select(
                 requests,
-                placed,
-                workload=workload,
+                [self._placed(number) for number in here],
+                workload=self._at_start(sender),
                 exported=float(self._exported[sender]),
                 how=self._policy.selection,
             )
         )
         for moved, receiver in moves:
-            self._exported[sender] += moved.load
-            self._shift(sender, -moved.load)
-            self._shift(receiver, moved.load)
-            self.site[moved.fragment] = receiver
-            self._moving[moved.fragment] = relocate(
-                moved.fragment,
-                sender=sender,
-                receiver=receiver,
-                now=now,
-                drain_s=DRAIN_S,
-                state_bytes=moved.state_bytes,
-                bytes_per_s=NETWORK_BYTES_PER_S,
-            )
+            self._move(moved.fragment, moved.load, receiver, now)
         return len(moves)
+
+    def _move(self, fragment: int, load: float, receiver: int, now: float) -> None:
+        sender = int(self.site[fragment])
+        self._exported[sender] += load
+        self._shift(sender, -load)
+        self._shift(receiver, load)
+        self.site[fragment] = receiver
+        self._moving[fragment] = relocate(
+            fragment,
+            sender=sender,
+            receiver=receiver,
+            now=now,
+            drain_s=DRAIN_S,
+            state_bytes=float(self._state_bytes[fragment]),
+            bytes_per_s=NETWORK_BYTES_PER_S,
+        )
 
     def _shift(self, site: int, load: float) -> None:
         """A site estimates its workload after a move (section 6.2.5)."""
