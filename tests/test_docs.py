@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from anabranch.cli.app import app
 from anabranch.cli.docs import pages
@@ -77,6 +78,8 @@ def test_every_page_is_shipped_with_the_package_and_can_be_shown() -> None:
     there = {*DOCS.glob("*.md"), *(DOCS / "reference").glob("*.md")} - {DOCS / "index.md"}
     assert {ROOT / name for name in shipped} == there
     assert pages() == sorted(page.stem for page in there)
+    listed = CliRunner().invoke(app, ["docs"]).output
+    assert re.search(r"^  anabranch docs tutorial +From your own CSV to your own join$", listed, re.MULTILINE)
 
 
 def test_every_picture_says_in_a_sentence_what_it_shows() -> None:

@@ -51,11 +51,15 @@ def test_every_part_of_the_demo_says_at_once_what_it_does() -> None:
 
 def test_the_picture_shows_both_runs_and_both_shifts(tmp_path: Path) -> None:
     path = tmp_path / "shift.svg"
-    lines = {"as started": [10.0, 50.0, 90.0], "adapting": [10.0, 20.0, 15.0]}
+    lines = {"as started": [10.0, 50.0, 190.0], "adapting": [10.0, 20.0, 15.0]}
     shift_picture(path, lines, {1: "1: <busy>"}, title="two")
     drawn = ElementTree.parse(path).getroot()
     assert len(drawn.findall("{*}polyline")) == 2
-    assert {"as started", "adapting", "1: <busy>", "two"} <= {t.text for t in drawn.findall("{*}text")}
+    texts = {t.text: t for t in drawn.findall("{*}text")}
+    assert {"as started", "adapting", "1: <busy>", "two", "200 ms"} <= set(texts)
+    points = drawn.findall("{*}polyline")[0].attrib["points"].split()
+    last = max(float(point.split(",")[0]) for point in points)
+    assert all(float(texts[name].attrib["x"]) > last for name in lines)  # names do not cover lines
 
 
 def test_the_demo_does_not_write_into_a_directory_with_files(anabranch: Command, tmp_path: Path) -> None:

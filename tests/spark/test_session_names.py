@@ -65,7 +65,7 @@ def test_the_word_console_is_a_sink() -> None:
 
 def test_queries_are_replaced_and_dropped_and_streams_that_nobody_reads(session: ab.Session) -> None:
     session.load(ab.parse_flow(FLOW))
-    with pytest.raises(ab.ConfigError, match="already"):
+    with pytest.raises(ab.ConfigError, match="already: choose another name, or pass replace=True"):
         session.query("a", "SELECT k FROM s", "console")
     session.query("a", "SELECT k + 1 AS k FROM s", "console", replace=True)
     with pytest.raises(ab.ConfigError, match="read by query 'a'"):

@@ -25,8 +25,9 @@ def docs(
     console = Console()
     with telling(debug=debug):
         if name is None:
+            width = max(map(len, pages()))
             for found in pages():
-                console.print(f"  anabranch docs {found}", highlight=False)
+                typer.echo(f"  anabranch docs {found:{width}}  {_title(found)}")
         elif console.is_terminal:
             with console.pager(styles=True):
                 console.print(Markdown(page(name)))
@@ -37,6 +38,10 @@ def docs(
 def pages() -> list[str]:
     """Names of the pages."""
     return sorted({file.stem for folder in _FOLDERS for file in folder.glob("*.md")} - {"index"})
+
+
+def _title(name: str) -> str:
+    return page(name).lstrip().partition("\n")[0].lstrip("# ")
 
 
 def page(name: str) -> str:

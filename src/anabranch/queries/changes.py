@@ -30,7 +30,7 @@ def check_change(change: Change, catalog: Catalog, pending: Mapping[str, Change]
     if isinstance(change, Add):
         if there:
             raise ConfigError(
-                f"there is a query {change.name!r} already: choose another name, or drop it first"
+                f"there is a query {change.name!r} already: choose another name, or use run.replace"
             )
         if isinstance(other, Drop):
             raise ConfigError(f"query {change.name!r} is just being dropped: add it after the next batch")

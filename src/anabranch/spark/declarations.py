@@ -67,6 +67,6 @@ class Declarations:
         return [table for table in self.tables.values() if table.name in names]
 
 
-def taken(kind: str, name: str) -> ConfigError:
+def taken(kind: str, name: str, instead: str = "drop it first") -> ConfigError:
     """The error of a name that is declared already."""
-    return ConfigError(f"there is a {kind} {name!r} already: choose another name, or drop it first")
+    return ConfigError(f"there is a {kind} {name!r} already: choose another name, or {instead}")

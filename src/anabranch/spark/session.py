@@ -122,7 +122,7 @@ class Session:
         if replace and name in self._declared.streams:
             self._declared.refuse_if_read(name)
         elif name in self._declared.streams:
-            raise taken("stream", name)
+            raise taken("stream", name, "pass replace=True")
         self._declared.streams[name] = Stream(name, columns, time, lateness_us(lateness))
         self._declared.frames[name] = frame
 
@@ -178,7 +178,7 @@ class Session:
         """
         self._refuse_while_running("query")
         if name in self._declared.queries and not replace:
-            raise taken("query", name)
+            raise taken("query", name, "pass replace=True")
         connector = sink if isinstance(sink, Connector) else None
         query = bind_query(name, select, {**self._declared.streams, **self._declared.tables}, sink=connector)
         self._declared.sinks[name] = as_sink(self.spark, name, sink)

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 900, 420, 70, 60, 20, 60
+WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 960, 420, 70, 60, 100, 60
+LABEL = 16
+"""Height of a line's name."""
 _COLOURS = ("#c0392b", "#1f7a4d")
 
 
@@ -25,16 +27,17 @@ def shift_picture(
         Number of the first batch of all lines.
     """
     batches = max(len(line) for line in lines.values())
-    top = max(max(line) for line in lines.values()) * 1.1 or 1.0
+    top = _round_top(max(max(line) for line in lines.values()))
     parts = [_text(LEFT, 28, title, size=18), *_axes(batches, top, first)]
     for number, (batch, what) in enumerate(sorted(marks.items())):
         x = _x(batch - first, batches)
         parts.append(f'<line x1="{x}" y1="{TOP}" x2="{x}" y2="{HEIGHT - BOTTOM}" class="mark"/>')
         parts.append(_text(x + 4, TOP + 14 + 16 * number, what, size=12))
+    names = _apart({name: _y(line[-1], top) for name, line in lines.items()})
     for (name, line), colour in zip(lines.items(), _COLOURS, strict=True):
         points = " ".join(f"{_x(batch, batches)},{_y(ms, top)}" for batch, ms in enumerate(line))
         parts.append(f'<polyline points="{points}" stroke="{colour}" class="line"/>')
-        parts.append(_text(WIDTH - 190, _y(line[-1], top) - 8, name, size=13, colour=colour))
+        parts.append(_text(WIDTH - RIGHT + 8, names[name] + 4, name, size=13, colour=colour))
     path.write_text(_SVG.format(width=WIDTH, height=HEIGHT, body="\n".join(parts)), encoding="utf-8")
 
 
@@ -45,6 +48,30 @@ _SVG = """<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{heigh
 {body}
 </svg>
 """
+
+
+def _round_top(most: float) -> float:
+    """The end of an axis in four equal parts with short numbers: 4, 8, 20 or 40 times a power of ten.
+
+    >>> [_round_top(most) for most in (0.0, 3.0, 13.0, 215.0)]
+    [4.0, 4.0, 20.0, 400.0]
+    """
+    top = 4.0
+    while top < most:
+        top *= 2.5 if f"{top:.0f}"[0] == "8" else 2
+    return top
+
+
+def _apart(heights: Mapping[str, float]) -> dict[str, float]:
+    """Where names stand at the ends of their lines, each below the one before.
+
+    >>> _apart({"low": 300.0, "high": 295.0})
+    {'high': 295.0, 'low': 311.0}
+    """
+    placed: dict[str, float] = {}
+    for name, height in sorted(heights.items(), key=lambda item: item[1]):
+        placed[name] = max(height, max(placed.values(), default=-LABEL) + LABEL)
+    return placed
 
 
 def _axes(batches: int, top: float, first: int) -> list[str]:

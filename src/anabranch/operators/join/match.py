@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from anabranch.operators.rows.arrays import Int64s, Rows32
+from anabranch.operators.rows.arrays import Int64s, Rows32, read_only
 
 CHUNK_PAIRS = 1 << 20
 """Pairs produced at a time: bounds the memory of a join whatever its fan-out."""
@@ -50,19 +50,21 @@ def match(new: Side, old: Side, *, chunk: int = CHUNK_PAIRS) -> Iterator[tuple[R
     """
     if not len(new.hashes) or not len(old.hashes):
         return
+    new_hashes, new_times, new_deadlines = (read_only(a) for a in (new.hashes, new.times, new.deadlines))
+    old_hashes, old_times, old_deadlines = (read_only(a) for a in (old.hashes, old.times, old.deadlines))
     i, q = 0, -1
     room = max(FIRST_PAIRS, 2 * len(new.hashes))
     while i < len(new.hashes):
         left, right, i, q = _match(
-            new.hashes,
+            new_hashes,
             _IDENTITY if new.rows is None else new.rows,
-            new.times,
-            new.deadlines,
+            new_times,
+            new_deadlines,
             new.window_us,
-            old.hashes,
+            old_hashes,
             _IDENTITY if old.rows is None else old.rows,
-            old.times,
-            old.deadlines,
+            old_times,
+            old_deadlines,
             old.window_us,
             old.longest_us,
             i,
@@ -133,7 +135,8 @@ def _match(
 ) -> Any:
     """One chunk of pairs; returns them and where to go on: (new position, old position or -1)."""
     left, right = np.empty(chunk, dtype=np.int32), np.empty(chunk, dtype=np.int32)
-    found = run = 0
+    found: Any = np.int64(0)  # as a constant it would be a type of its own to what is called
+    run: Any = np.int64(0)
     n_old = len(old_hashes)
     i = first
     while i < len(new_hashes):

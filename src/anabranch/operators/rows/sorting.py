@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from anabranch.operators.rows.arrays import Int64s, Rows32
+from anabranch.operators.rows.arrays import Int64s, Rows32, read_only
 
 BUCKET_ROWS = 2
 """Rows of a bucket, on average."""
@@ -33,6 +33,7 @@ def ascending(values: Int64s, rows: Rows32 | None = None) -> tuple[Int64s, Rows3
     >>> [found.tolist() for found in ascending(np.array([5, -3, 5, 2**62, -3]))]
     [[-3, -3, 5, 5, 4611686018427387904], [1, 4, 0, 2, 3]]
     """
+    values = read_only(values)
     if _is_ascending(values):
         return values, np.arange(len(values), dtype=np.int32) if rows is None else rows
     origins = _POSITIONS if rows is None else rows
@@ -42,6 +43,7 @@ def ascending(values: Int64s, rows: Rows32 | None = None) -> tuple[Int64s, Rows3
     shift = max(0, span.bit_length() - bits)
     found = _by_buckets(values, origins, lowest, shift, (span >> shift) + 1)
     keys, rows = _by_digits(values, origins, lowest) if found is None else found
+    keys.flags.writeable = False  # kernels will only read them: see `read_only`
     return keys, rows
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from anabranch.operators.rows.arrays import Int64s, Rows32
+from anabranch.operators.rows.arrays import Int64s, Rows32, read_only
 from anabranch.operators.rows.sorting import ascending
 
 SHORT = 16
@@ -29,6 +29,7 @@ def order_by_time(hashes: Int64s, times: Int64s, rows: Rows32) -> None:
     >>> rows.tolist()
     [3, 1, 2, 0]
     """
+    hashes, times = read_only(hashes), read_only(times)
     starts, ends = _order_short_runs(hashes, times, rows)
     if not len(starts):
         return
@@ -47,7 +48,8 @@ def _order_short_runs(hashes: Any, times: Any, rows: Any) -> Any:
     """Order short runs; return where the long ones that are out of order start and end."""
     starts = np.empty(len(rows) // SHORT + 1, dtype=np.int32)
     ends = np.empty(len(rows) // SHORT + 1, dtype=np.int32)
-    found = start = 0
+    found: Any = np.int64(0)  # as a constant it would be a type of its own to what is called
+    start: Any = np.int64(0)
     in_order = True
     for i in range(1, len(rows) + 1):
         if i < len(rows) and hashes[i] == hashes[i - 1]:
