@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from anabranch.reproduce.report import titles
-from anabranch.reproduce.report.picture import Chart, draw
+from anabranch.reproduce.report.picture import Chart, draw, redraw
 
 SOURCES = sorted(Path(titles.__file__).parents[1].rglob("*.py"))
 
@@ -37,3 +38,16 @@ def test_numbers_are_lines_and_names_are_bars(x: tuple[float, ...] | tuple[str, 
         draw(Chart("x", "y", x, {"a": (1, 2), "b": (2, 1)}, {}), tmp_path / "p.png")
     assert seen == [(4, 0) if isinstance(x[0], str) else (0, 2)]
     assert (tmp_path / "p.png").stat().st_size > 1000
+
+
+def test_a_picture_is_drawn_anew_from_its_kept_figures_without_a_run(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    chart = Chart(
+        "x", "y", range(3), {"line": np.array([1.0, 2.0, 4.0])}, {"bound": np.float64(3)}, log_y=True
+    )
+    path = draw(chart, tmp_path / "flux-fig7.png")
+    assert path is not None
+    first = path.read_bytes()
+    path.unlink()
+    assert redraw(tmp_path) == [path]
+    assert path.read_bytes() == first

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,27 @@ MANY = 10_000
 
 
 def draw(chart: Chart, path: Path) -> Path | None:
-    """Write the chart as PNG. None, and no picture, without Matplotlib."""
+    """Write the chart as PNG, and its figures beside it. None, and no picture, without Matplotlib."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".json").write_text(_to_json(chart), encoding="utf-8")
+    return _picture(chart, path)
+
+
+def redraw(folder: Path) -> list[Path]:
+    """Draw all pictures of a folder anew, from the figures beside them."""
+    drawn = []
+    for kept in sorted(folder.glob("*.json")):
+        chart = Chart(**json.loads(kept.read_text(encoding="utf-8")))
+        drawn.append(_picture(chart, kept.with_suffix(".png")))
+    return [path for path in drawn if path is not None]
+
+
+def _to_json(chart: Chart) -> str:
+    values = asdict(chart) | {"x": list(chart.x), "lines": {k: list(v) for k, v in chart.lines.items()}}
+    return json.dumps(values, default=float)
+
+
+def _picture(chart: Chart, path: Path) -> Path | None:
     try:
         import matplotlib
     except ImportError:
@@ -69,7 +90,6 @@ def draw(chart: Chart, path: Path) -> Path | None:
         axes.yaxis.set_major_formatter(EngFormatter())
     axes.legend(fontsize=9, frameon=False)
     figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     pyplot.close(figure)
     return path
