@@ -14,7 +14,8 @@ from rich.console import Console
 from anabranch.cli.screen.figures import duration, size
 from anabranch.cli.screen.telling import Debug, telling
 from anabranch.cli.spark_start import start_spark
-from anabranch.language.flow import parse_flow
+from anabranch.language.flow import bind_query, parse_flow
+from anabranch.plan.logical import Column, Stream
 
 _END_WAIT_S = 300.0
 
@@ -34,6 +35,10 @@ CREATE QUERY totals INTO parquet '{folder}/totals' AS
   SELECT name, count(*) AS n, sum(amount) AS total, min(amount) AS least, max(amount) AS most
   FROM orders [RANGE 1 MINUTE] GROUP BY name;
 """
+_NEAR = (
+    "SELECT a.x FROM a [RANGE 9 SECONDS], b [RANGE 9 SECONDS], c [RANGE 9 SECONDS] "
+    "WHERE abs(a.x - b.x) <= 1 AND abs(b.x - c.x) <= 1"
+)
 _ORDERS = "".join(f"{n},n{n % 2},{n}.5,2026-01-01 00:00:{n:02d}\n" for n in range(4))
 _PAYMENTS = "".join(
     f'{{"id": {n}, "name": "n{n % 2}", "paid": {n}, "ts": "2026-01-01 00:00:{n:02d}"}}\n' for n in range(4)
@@ -58,7 +63,25 @@ def prepare(
             _run_flow(Path(folder), "", debug=debug)
         else:
             _write_archive(console, Path(folder), target, debug=debug)
+        _route_along_paths(Path(folder))
     console.print(f"Ready after {duration(time.perf_counter() - began)}.", highlight=False)
+
+
+def _route_along_paths(folder: Path) -> None:
+    """Let a few rows take coordinated paths, whose kernels no small flow would come to."""
+    from anabranch.engine.local_driver import LocalRun
+    from anabranch.engine.settings import Settings
+    from anabranch.engine.warm_up import made_up_rows
+
+    columns = (Column("x", "double"), Column("ts", "timestamp"))
+    streams = {name: Stream(name, columns, "ts") for name in "abc"}
+    settings = Settings(sites=4, slots=1, routing="coordinated")
+    run = LocalRun(
+        folder / "paths", list(streams.values()), [bind_query("near", _NEAR, streams)], settings=settings
+    )
+    for batch in range(3):
+        run.batch({name: made_up_rows(stream, batch) for name, stream in streams.items()})
+    run.close()
 
 
 def _write_archive(console: Console, folder: Path, target: Path, *, debug: bool) -> None:
