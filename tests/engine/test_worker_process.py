@@ -45,3 +45,26 @@ def test_without_it_freed_memory_goes_back_to_the_kernel() -> None:
 
 def test_no_more_is_kept_than_it_may_be_although_something_small_outlives_it() -> None:
     assert _after_freeing(600)[1] <= KEPT >> 20
+
+
+SPARED = """
+import gc
+from anabranch.engine.task.worker.worker_process import spare_loaded
+
+def told(what):
+    spare_loaded(what)
+    return sum(type(thing) is Query for thing in gc.get_objects())  # of those that are collected
+
+class Query:
+    pass
+
+queries = [Query() for _ in range(100)]
+print(told("some queries"))
+queries += [Query() for _ in range(10)]
+print(told("some queries"), told("more queries"))
+"""
+
+
+def test_what_constants_bring_is_not_looked_through_after_every_task() -> None:
+    done = subprocess.run([sys.executable, "-c", SPARED], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "10", "0"]

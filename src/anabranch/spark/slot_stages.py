@@ -24,7 +24,7 @@ from anabranch.engine.task.arrival.wire import DEAD, TAG, Wire
 from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.slot_run import run_first_hop
 from anabranch.engine.task.slot_task import SlotTask
-from anabranch.engine.task.worker.worker_process import give_back_surplus, keep_memory, spare_modules
+from anabranch.engine.task.worker.worker_process import give_back_surplus, keep_memory, spare_loaded
 from anabranch.plan.inputs import HASH, SEQUENCE, TIME
 from anabranch.plan.states.state_id import StateId
 from anabranch.spark.slot_job import SlotJob
@@ -116,7 +116,7 @@ def _hop(hop: int) -> _Function:
         else:
             parcels = run_first_hop(task, slot, batches, attempt=attempt)
         yield from map(_sent, parcels)
-        spare_modules()
+        spare_loaded(task.constants.name)
         give_back_surplus()
 
     return run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import resource
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -75,12 +75,18 @@ def _glibc() -> ctypes.CDLL | None:
     return libc
 
 
-@cache
-def spare_modules() -> None:
-    """Take what a worker has loaded by its first task out of garbage collection.
+@lru_cache(maxsize=8)
+def spare_loaded(what: str) -> None:
+    """Take what a worker has loaded out of garbage collection, once for everything that it is told.
 
-    Spark's worker collects garbage after every task: with the objects of all imported modules in it, that
-    takes longer than a small batch.
+    Spark's worker collects garbage after every task. With the objects of all imported modules in it that
+    takes longer than a small batch; with a hundred thousand queries, longer than a large one.
+
+    Parameters
+    ----------
+    what
+        Names the constants of the task: what they bring is not there until a task has used them.
     """
+    gc.unfreeze()  # what has been forgotten since goes
     gc.collect()
     gc.freeze()
