@@ -69,13 +69,17 @@ def test_rows_that_are_no_batch_of_spark_are_those_a_job_is_made_of_or_refused(s
         job.run(_rows(spark, range(4), partitions=1))
 
 
-def test_the_settings_of_the_session_reach_the_tasks_of_a_job(spark: SparkSession) -> None:
+def test_settings_reach_the_tasks_of_a_job_which_is_an_execution(spark: SparkSession) -> None:
+    """Spark takes back the stages of an execution when one of them runs again and makes something else."""
+
     def told(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         list(batches)
         context = TaskContext.get()
         found = context and context.getLocalProperty("spark.anabranch.told")
+        assert context
+        assert context.getLocalProperty("spark.sql.execution.id")
         row = {"slot": 1, "state": KEEPS_NOTHING, "content": "report", "payload": str(found).encode()}
         yield pa.RecordBatch.from_pylist([row], schema=SCHEMA)
 
@@ -85,3 +89,28 @@ def test_the_settings_of_the_session_reach_the_tasks_of_a_job(spark: SparkSessio
     for word in ("first", "second"):
         own.conf.set("spark.anabranch.told", word)
         assert [p.payload for p in job.run(rows)] == [word.encode()]
+
+
+def test_every_run_of_a_job_works_through_all_hops_again_also_on_the_same_rows(spark: SparkSession) -> None:
+    """Otherwise a step would get what the first hop of the step before has sent."""
+
+    def told(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        list(batches)
+        context = TaskContext.get()
+        assert context
+        row = {"slot": 0, "state": KEEPS_NOTHING, "content": "report"}
+        row["payload"] = str(context.getLocalProperty("spark.anabranch.told")).encode()
+        yield pa.RecordBatch.from_pylist([row], schema=SCHEMA)
+
+    def passed_on(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+
+    own = _session(spark)
+    for rows in (_rows(own, range(2), partitions=1), own.range(2, numPartitions=1).selectExpr("id AS n")):
+        first_hop = rows.mapInArrow(told, PARCEL)  # type: ignore[arg-type]
+        job = SlotJob(first_hop.repartitionById(1, F.col("slot")).mapInArrow(passed_on, PARCEL), rows)  # type: ignore[arg-type]
+        for word in ("first", "second"):
+            own.conf.set("spark.anabranch.told", word)
+            assert [p.payload for p in job.run(rows)] == [word.encode()]

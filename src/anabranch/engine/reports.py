@@ -16,6 +16,7 @@ from anabranch.adapt.measures.site_report import SiteReport as SiteReport
 from anabranch.adapt.measures.statistics import Floats
 from anabranch.state.block import BlockMeta
 from anabranch.state.manifest import ResultFile
+from anabranch.state.stamp import Stamp
 
 
 @dataclass(slots=True)
@@ -50,6 +51,8 @@ class StreamReport:
 class SlotReport:
     slot: int
     hop: int = 0
+    stamp: Stamp | None = None
+    """The step that it is of."""
     streams: dict[str, StreamReport] = field(default_factory=dict)
     sites: list[SiteReport] = field(default_factory=list)
     blocks: list[BlockMeta] = field(default_factory=list)
@@ -77,6 +80,14 @@ class SlotReport:
     """CPU time by query, or group."""
     rewritten: set[str] = field(default_factory=set)
     """Names of blocks with rows that other blocks of the step have, too: merged, or copied."""
+
+
+def check_reports(reports: Sequence[SlotReport], stamp: Stamp) -> None:
+    """Refuse reports of another step, or two of one slot: their rows would be counted twice."""
+    ran = [(report.hop, report.slot) for report in reports]
+    assert len(set(ran)) == len(ran), f"slots have reported twice: {ran}"
+    others = {report.stamp for report in reports} - {stamp}
+    assert not others, f"step {stamp} was given reports of {others}"
 
 
 def charge_packing(reports: Sequence[SlotReport]) -> None:

@@ -32,6 +32,7 @@ import org.apache.spark.sql.execution.LogicalRDD;
 import org.apache.spark.sql.execution.RDDScanExec;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
+import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.collection.mutable.ArrayBuffer;
 import scala.runtime.AbstractFunction0;
@@ -44,18 +45,26 @@ public class SlotJobs {
         if (mine != null && leaves(planned) != 1) {
             throw new IllegalStateException("a plan with one leaf of rows is needed: " + planned);
         }
+        final AbstractFunction0 collect = new AbstractFunction0() {
+            public Object apply() {
+                return over((SparkPlan) planned.clone(), mine).executeCollect();
+            }
+        };
         return bytes((InternalRow[]) session.withActive(new AbstractFunction0() {
             public Object apply() {
-                return SQLExecution.withSQLConfPropagated(session, new AbstractFunction0() {
-                    public Object apply() {
-                        return over(planned, mine).executeCollect();
-                    }
-                });
+                return isExecution(session)
+                    ? SQLExecution.withSQLConfPropagated(session, collect)
+                    : SQLExecution.withNewExecutionId(made.queryExecution(), Option.empty(), collect);
             }
         }));
     }
 
-    /** The plan over other rows. Every run needs nodes of its own, which keep what they have shuffled. */
+    /** Whether this thread works on an execution: only there are stages with other input taken back. */
+    static boolean isExecution(SparkSession session) {
+        return session.sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY()) != null;
+    }
+
+    /** The plan over other rows. It is a copy in every run: nodes keep what they have shuffled. */
     static SparkPlan over(SparkPlan planned, LogicalRDD rows) {
         if (planned instanceof RDDScanExec && rows != null) {
             RDDScanExec leaf = (RDDScanExec) planned;

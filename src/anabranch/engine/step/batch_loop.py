@@ -22,7 +22,7 @@ from anabranch.engine.boundary.requests import Asked, Migrations, Requests
 from anabranch.engine.live.changed_queries import rows_owed
 from anabranch.engine.live.mailbox import Letter, letters, opened
 from anabranch.engine.live.prepared import Prepared
-from anabranch.engine.reports import SlotReport, charge_packing
+from anabranch.engine.reports import SlotReport, charge_packing, check_reports
 from anabranch.engine.settings import Settings
 from anabranch.engine.sinks.sink import Sink
 from anabranch.engine.step.batch_summary import BatchSummary as BatchSummary
@@ -254,6 +254,7 @@ class BatchLoop:
         task = self._task(batch, began_s, streams, step=step)
         phases.mark("plan")
         told = tuple(self._execute(task))
+        check_reports(told, task.stamp)
         charge_packing(told)
         reports = merged_hops(told)
         phases.mark("execute")

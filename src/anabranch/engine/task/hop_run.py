@@ -82,7 +82,7 @@ class _HopRun:
         self, task: SlotTask, hop: int, slot: int, unique: str, reports: Sequence[SlotReport]
     ) -> None:
         self.task = task
-        self.report = SlotReport(slot, hop=hop)
+        self.report = SlotReport(slot, hop, task.stamp)
         self._before = reports
         self._sites = task.partition_map.sites_of_slot(slot, task.slots)
         self._site_of = task.partition_map.as_array()

@@ -74,7 +74,7 @@ class _SlotRun:
         self.task = task
         self.slot = slot
         self.unique = unique
-        self.report = SlotReport(slot)
+        self.report = SlotReport(slot, stamp=task.stamp)
         self.sites = task.partition_map.sites_of_slot(slot, task.slots)
         self.site_of = task.partition_map.as_array()
         self.owned = np.isin(self.site_of, self.sites)
