@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from anabranch.operators.join.match import _lower_bound
-from anabranch.operators.rows.arrays import Int64s
+from anabranch.operators.rows.arrays import Int64s, read_only
 from anabranch.operators.rows.column_codes import Flags
 from anabranch.operators.rows.row_set import RowSet, int64s
 from anabranch.plan.inputs import HASH, TIME
@@ -67,8 +67,8 @@ def window_bounds(rows: RowSet, *, of_hashes: Int64s, first: Int64s, last: Int64
     ends = np.zeros(len(of_hashes), dtype=np.int64)
     to_end = np.ones(len(of_hashes), dtype=np.bool_)
     if len(rows):
-        times = int64s(rows.batch, TIME)
-        _window_bounds(runs.hashes, runs.starts, times, of_hashes, first, last, starts, ends, to_end)
+        read = (runs.hashes, runs.starts, int64s(rows.batch, TIME), of_hashes, first, last)
+        _window_bounds(*map(read_only, read), starts, ends, to_end)
     return Ranges(starts, ends, to_end)
 
 
@@ -84,10 +84,7 @@ def _window_bounds(
     ends: Any,
     to_end: Any,
 ) -> None:
-    run = 0
-    start = 0
-    end = 0
-    run_end = 0
+    run = start = end = run_end = np.int64(0)  # a literal 0 would be another type of argument
     for i in range(len(of_hashes)):
         wanted = of_hashes[i]
         if i == 0 or wanted != of_hashes[i - 1]:
@@ -96,8 +93,7 @@ def _window_bounds(
                 start = run_starts[run]
                 run_end = run_starts[run + 1]
             else:
-                start = 0
-                run_end = 0
+                start = run_end = np.int64(0)
             end = start
         if start < run_end:
             start = _lower_bound(times[:run_end], first[i], start)
