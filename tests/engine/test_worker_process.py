@@ -68,3 +68,22 @@ print(told("some queries"), told("more queries"))
 def test_what_constants_bring_is_not_looked_through_after_every_task() -> None:
     done = subprocess.run([sys.executable, "-c", SPARED], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["0", "10", "0"]
+
+
+ENDS = """
+import traceback
+from anabranch.engine.task.worker.worker_process import end_quietly
+
+end_quietly()
+for error in (BrokenPipeError("nobody listens"), ValueError("something else")):
+    try:
+        raise error
+    except Exception:
+        traceback.print_exc()  # as Spark's daemon does, of which a worker is a copy
+"""
+
+
+def test_a_worker_whose_pipe_nobody_reads_any_more_ends_without_a_word() -> None:
+    done = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, check=True)
+    assert "ValueError: something else" in done.stderr
+    assert "BrokenPipeError" not in done.stderr

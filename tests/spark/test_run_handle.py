@@ -148,7 +148,7 @@ began = threading.Event()
 
 def busy(rows, batch):
     began.set()
-    spark.range(3 * 10**9).selectExpr("sum(id % 7)").collect()
+    spark.range(3 * 10**8).selectExpr("sum(id % 7)").collect()
 
 def started(name):
     session = ab.Session(spark, f"{sys.argv[1]}/{name}", sites=2)

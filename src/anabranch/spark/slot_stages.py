@@ -24,7 +24,12 @@ from anabranch.engine.task.arrival.wire import DEAD, TAG, Wire
 from anabranch.engine.task.hop_run import run_hop
 from anabranch.engine.task.slot_run import run_first_hop
 from anabranch.engine.task.slot_task import SlotTask
-from anabranch.engine.task.worker.worker_process import give_back_surplus, keep_memory, spare_loaded
+from anabranch.engine.task.worker.worker_process import (
+    end_quietly,
+    give_back_surplus,
+    keep_memory,
+    spare_loaded,
+)
 from anabranch.plan.inputs import HASH, SEQUENCE, TIME
 from anabranch.plan.states.state_id import StateId
 from anabranch.spark.slot_job import SlotJob
@@ -102,6 +107,7 @@ def _hop(hop: int) -> _Function:
     """What Spark runs for every slot."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        end_quietly()
         keep_memory()
         context = TaskContext.get()
         assert context is not None

@@ -89,7 +89,7 @@ def begin_run(
             )
             driver = RunDriver(loop, fence, listeners=told, watch=watch)
             live = LiveQueries(spark, loop, dict(declared.streams))
-            driver.read_mail, driver.settle = live.read_mail, warm_up.wait
+            driver.read_mail, driver.settle = live.read_mail, warm_up.settle
             query.begin(driver, end_of_input=settings.end_of_input == "true")
             return Run(driver, live)
         except BaseException as error:

@@ -45,12 +45,18 @@ def of_each_pattern(queries: Sequence[Query]) -> tuple[Query, ...]:
 class _WarmUp:
     def __init__(self, thread: threading.Thread | None) -> None:
         self._thread = thread
+        self._was_waited_for = False
 
     def wait(self) -> None:
-        """Wait until the workers are warm; at once when they have been, or when they were waited for."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.join(LONGEST_WAIT_S)
+        """Wait until the workers are warm; not again when they were waited for."""
+        if not self._was_waited_for:
+            self._was_waited_for = True
+            self.settle()
+
+    def settle(self) -> None:
+        """Wait until the job has ended: workers complain when Spark is gone before they have."""
+        if self._thread is not None:
+            self._thread.join(LONGEST_WAIT_S)
 
 
 def _run_a_job(spark: SparkSession, streams: Sequence[Stream], queries: Sequence[Query]) -> None:
@@ -66,8 +72,10 @@ def _warming(
     streams: Sequence[Stream], queries: Sequence[Query]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from anabranch.engine.task.worker.worker_process import end_quietly
         from anabranch.engine.warm_up import warm_up
 
+        end_quietly()
         yield from batches  # an input that is not read kills the worker
         warm_up(streams, queries)
 

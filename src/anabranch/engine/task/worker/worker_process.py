@@ -5,8 +5,11 @@ from __future__ import annotations
 import ctypes
 import gc
 import resource
+import sys
+import traceback
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -90,3 +93,26 @@ def spare_loaded(what: str) -> None:
     gc.unfreeze()  # what has been forgotten since goes
     gc.collect()
     gc.freeze()
+
+
+@cache
+def end_quietly() -> None:
+    """Let a worker go without a word that has had nothing to do for a minute.
+
+    Spark closes its socket. The worker tries to say so through that socket, and fails; Spark's daemon, of which
+    every worker is a copy, prints the failure in the middle of what a user reads.
+    """
+    daemon: Any = sys.modules["__main__"]
+    if getattr(daemon, "traceback", None) is traceback:
+        daemon.traceback = _Traceback()
+
+
+class _Traceback:
+    """The module `traceback`, which says nothing of pipes that nobody reads any more."""
+
+    def print_exc(self) -> None:
+        if not isinstance(sys.exc_info()[1], BrokenPipeError):
+            traceback.print_exc()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(traceback, name)

@@ -67,8 +67,10 @@ def window_bounds(rows: RowSet, *, of_hashes: Int64s, first: Int64s, last: Int64
     ends = np.zeros(len(of_hashes), dtype=np.int64)
     to_end = np.ones(len(of_hashes), dtype=np.bool_)
     if len(rows):
-        read = (runs.hashes, runs.starts, int64s(rows.batch, TIME), of_hashes, first, last)
-        _window_bounds(*map(read_only, read), starts, ends, to_end)
+        of_runs = read_only(runs.hashes), read_only(runs.starts), read_only(int64s(rows.batch, TIME))
+        wanted = read_only(of_hashes), read_only(first), read_only(last)
+        fill: Any = _window_bounds
+        fill(*of_runs, *wanted, starts, ends, to_end)
     return Ranges(starts, ends, to_end)
 
 
@@ -84,7 +86,8 @@ def _window_bounds(
     ends: Any,
     to_end: Any,
 ) -> None:
-    run = start = end = run_end = np.int64(0)  # a literal 0 would be another type of argument
+    nothing: Any = np.int64(0)  # as a constant it would be a type of its own to what is called
+    run = start = end = run_end = nothing
     for i in range(len(of_hashes)):
         wanted = of_hashes[i]
         if i == 0 or wanted != of_hashes[i - 1]:
@@ -93,7 +96,7 @@ def _window_bounds(
                 start = run_starts[run]
                 run_end = run_starts[run + 1]
             else:
-                start = run_end = np.int64(0)
+                start = run_end = nothing
             end = start
         if start < run_end:
             start = _lower_bound(times[:run_end], first[i], start)
