@@ -99,8 +99,8 @@ def spare_loaded(what: str) -> None:
 def end_quietly() -> None:
     """Let a worker go without a word that has had nothing to do for a minute.
 
-    Spark closes its socket. The worker tries to say so through that socket, and fails; Spark's daemon, of which
-    every worker is a copy, prints the failure in the middle of what a user reads.
+    Spark closes its socket. The worker tries to say so through that socket, and fails. Spark's daemon, of
+    which every worker is a copy, prints the failure in the middle of what a user reads.
     """
     daemon: Any = sys.modules["__main__"]
     if getattr(daemon, "traceback", None) is traceback:
