@@ -112,7 +112,7 @@ def test_whoever_lists_the_folder_meanwhile_sees_every_row_once(tmp_path: Path) 
                 continue
             seen[0] += 1
             is_wrong = any(n != 1 for n in ids.values()) or not ids.keys() >= set(range(4 * least))
-            # A folder that was exchanged stays until the next results: whoever takes longer may find it empty.
+            # A folder that was exchanged stays until the next results: later it may be found empty.
             if is_wrong and published[0] <= least + 1:
                 failed.append((least, ids))
 
