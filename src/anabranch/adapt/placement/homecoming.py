@@ -39,8 +39,8 @@ def called_home(
 ) -> Iterator[Away]:
     """Fragments that a site calls home.
 
-    A stream is sent once to each site that reads it, so that one fragment left there costs as much as all:
-    those of one stream and site come together, and first where they are the least load.
+    A stream is sent once to each site that reads it, so that one fragment left there costs as much as all.
+    So those of one stream and site come one after the other, first where they are the least load together.
 
     Parameters
     ----------

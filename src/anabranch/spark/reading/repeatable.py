@@ -11,21 +11,11 @@ from anabranch.errors import ConfigError
 from anabranch.spark.kafka.connector import is_kafka
 from anabranch.spark.reading.sources import FILES
 
-_BY_ROW = frozenset(
-    {
-        *(
-            "Project",
-            "Filter",
-            "Generate",
-            "SubqueryAlias",
-            "Union",
-            "Repartition",
-            "RepartitionByExpression",
-        ),
-        *("MapElements", "MapPartitions", "TypedFilter", "DeserializeToObject", "SerializeFromObject"),
-        *("Repartition", "RepartitionByExpression", "MapInArrow", "MapInPandas"),
-    }
-)
+_BY_ROW = {
+    *("Project", "Filter", "Generate", "SubqueryAlias", "Union", "Repartition", "RepartitionByExpression"),
+    *("MapElements", "MapPartitions", "MapInArrow", "MapInPandas"),
+    *("TypedFilter", "DeserializeToObject", "SerializeFromObject"),
+}
 """Steps that go from row to row: Spark keeps no state of them, and asks nothing of them after a batch."""
 
 
