@@ -94,7 +94,7 @@ def begin_run(
             return Run(driver, live)
         except BaseException as error:
             watch.stop()
-            warm_up.wait()  # a script that ends with this error would cut it off
+            warm_up.settle()  # a script that ends with this error would cut it off
             fence.release()
             if isinstance(error, PySparkException | Py4JError):
                 raise explain_failure(error) from error
